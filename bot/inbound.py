@@ -8,12 +8,12 @@ from typing import Any, Final, Literal
 IDENTITY_ENCODING_HEADERS: Final = {"Accept-Encoding": "identity"}
 
 
-async def read_limited_body(pieces: AsyncIterable[bytes], most: int) -> bytes | None:
-    """Return all bytes; None if there are more than `most`."""
+async def read_limited_body(pieces: AsyncIterable[bytes], max_bytes: int) -> bytes | None:
+    """Return all bytes. Return None if there are more than `max_bytes`."""
     read = bytearray()
     async for piece in pieces:
         read += piece
-        if len(read) > most:
+        if len(read) > max_bytes:
             return None
     return bytes(read)
 
@@ -56,6 +56,6 @@ class InboundRoute:
 
     path: str
     hear: RequestHandler
-    most: int
+    max_bytes: int
     judge: HeaderCheck = accept_any_headers
     method: Literal["GET", "POST"] = "POST"

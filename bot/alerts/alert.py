@@ -88,9 +88,9 @@ def parse_stored_alert(stored: bytes) -> Alert | None:
         return None
 
 
-def clean_label_text(text: object, most: int = MAX_NAME_CHARS) -> str:
+def clean_label_text(text: object, max_chars: int = MAX_NAME_CHARS) -> str:
     """Return untrusted text as one line without secrets or invisible characters, at most `most` characters."""
-    return show_invisible(redact_to_line(str(text), most))[:most] if isinstance(text, str | int | float) else ""
+    return show_invisible(redact_to_line(str(text), max_chars))[:max_chars] if isinstance(text, str | int | float) else ""
 
 
 @dataclass(frozen=True, slots=True)

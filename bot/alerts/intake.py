@@ -190,7 +190,7 @@ class AlertIntake:
         )
         joins = partial(self._can_join, channel)
         received = await self.inbox.open_or_join(
-            origin, f"alerts:{episode}:{batch}", make, fingerprint=fingerprint, joins=joins, repeats=False
+            origin, f"alerts:{episode}:{batch}", make, fingerprint=fingerprint, may_join=joins, drop_repeats=False
         )
         if received.joined:
             await self.inbox.bind_thread(received.incident, *origin.source_key)

@@ -1,6 +1,7 @@
-"""Batch bots' posts per channel, so that in a storm each post is stored before it is acknowledged.
+"""Store the posts of alerting bots in batches, one channel at a time.
 
-Redis is asked once per cause instead of once per message.
+In a storm Redis is asked once for each cause instead of once for each post, so that every post is stored before Slack
+is acknowledged.
 """
 
 import asyncio
@@ -17,15 +18,14 @@ BatchHandler = Callable[[str, Sequence[tuple[str, PostedAlerts]]], Awaitable[lis
 
 @dataclass(frozen=True, slots=True)
 class _PendingPost:
-    posted: PostedAlerts
-    told: "asyncio.Future[list[str]]"
+    alerts: PostedAlerts
+    incidents: "asyncio.Future[list[str]]"  # incidents with news, once the post is stored
 
 
 @dataclass(slots=True)
 class _ChannelQueue:
-    # By ts, so that a redelivered message is the same row.
-    waiting: dict[str, _PendingPost] = field(default_factory=dict)
-    taking: "asyncio.Task[None] | None" = None
+    pending: dict[str, _PendingPost] = field(default_factory=dict)  # by ts, so that a redelivered post is stored once
+    worker: "asyncio.Task[None] | None" = None
 
 
 @dataclass(slots=True)
@@ -36,34 +36,35 @@ class PostedAlertBatcher:
     its posts, so that Slack delivers each again.
     """
 
-    take_in: BatchHandler
+    handle_batch: BatchHandler
     _channels: dict[str, _ChannelQueue] = field(default_factory=dict)
 
-    async def submit_post(self, channel: str, ts: str, posted: PostedAlerts) -> list[str]:
+    async def submit_post(self, channel: str, ts: str, alerts: PostedAlerts) -> list[str]:
         """Return the incidents with news once the post is stored. Raise OSError if it was not."""
         queue = self._channels.setdefault(channel, _ChannelQueue())
-        row = queue.waiting.setdefault(ts, _PendingPost(posted, asyncio.get_running_loop().create_future()))
-        if queue.taking is None or queue.taking.done():
-            queue.taking = asyncio.create_task(self._process_queue(channel, queue))
-        return await asyncio.shield(row.told)
+        post = queue.pending.setdefault(ts, _PendingPost(alerts, asyncio.get_running_loop().create_future()))
+        if queue.worker is None or queue.worker.done():
+            queue.worker = asyncio.create_task(self._process_queue(channel, queue))
+        return await asyncio.shield(post.incidents)
 
-    async def _process_queue(self, channel: str, here: _ChannelQueue) -> None:
-        while rows := dict(islice(here.waiting.items(), MAX_BATCH_POSTS)):
-            failed, handled = None, list[str]()
+    async def _process_queue(self, channel: str, queue: _ChannelQueue) -> None:
+        while batch := dict(islice(queue.pending.items(), MAX_BATCH_POSTS)):
+            failure: Exception | None = None
+            incidents: list[str] = []
             try:
-                handled = await self.take_in(channel, [(ts, row.posted) for ts, row in rows.items()])
+                incidents = await self.handle_batch(channel, [(ts, post.alerts) for ts, post in batch.items()])
             except Exception as error:  # every listener reports the error, and Slack delivers again
-                failed = error
-            for ts, row in rows.items():
-                del here.waiting[ts]
-                _resolve_future(row.told, handled, failed)
+                failure = error
+            for ts, post in batch.items():
+                del queue.pending[ts]
+                _resolve_future(post.incidents, incidents, failure)
 
 
-def _resolve_future(waits: "asyncio.Future[list[str]]", told: list[str], failed: Exception | None) -> None:
-    if failed is None:
-        waits.set_result(told)
+def _resolve_future(future: "asyncio.Future[list[str]]", incidents: list[str], failure: Exception | None) -> None:
+    if failure is None:
+        future.set_result(incidents)
         return
     error = OSError("what came together was not stored")
-    error.__cause__ = failed
-    waits.set_exception(error)
-    waits.exception()  # mark as retrieved: asyncio logs an exception that no waiter read
+    error.__cause__ = failure
+    future.set_exception(error)
+    future.exception()  # mark as retrieved: asyncio logs an exception that no waiter read

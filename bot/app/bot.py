@@ -3,11 +3,9 @@
 Parts that a process's role does not need are built but never woken.
 """
 
-import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 from typing import Literal
@@ -19,13 +17,13 @@ from bot.incidents.cards.close_form import build_label_choices
 from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.cause_ownership import CauseOwnership
 from bot.incidents.dispatch.closed_incidents import update_closed_incident
-from bot.incidents.dispatch.dispatcher import REPORT_OBSERVER, Dispatcher, TurnLimits, TurnObserver, TurnRunner
+from bot.incidents.dispatch.dispatcher import REPORT_OBSERVER, Dispatcher, TurnLimits, TurnObserver, TurnRunner, run_dispatcher
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.dispatch.lease import Leases
 from bot.incidents.dispatch.metrics_store import IncidentMetricsStore, record_metrics
 from bot.incidents.dispatch.sweeper import Sweeper, plan_timers
 from bot.incidents.dispatch.thread_activity import ThreadActivity
-from bot.incidents.dispatch.wakeups import Wakeups, build_wakeups, run_wakeup_sender
+from bot.incidents.dispatch.wakeups import build_wakeups, run_wakeup_sender
 from bot.incidents.handlers.commands import answer_direct_message
 from bot.incidents.handlers.files import ItemFetcher
 from bot.incidents.handlers.services import HomeServices, IncidentFormServices, MessageServices, OpenWorkServices
@@ -67,7 +65,7 @@ from bot.store.quota_waiting_list import QuotaWaitingList
 from bot.store.retention import Retention
 from bot.store.slack_rate_slots import SlackRateSlots
 from bot.store.store import Store
-from bot.tasks import BackgroundJob, BackgroundTasks, cancel_tasks
+from bot.tasks import BackgroundTasks
 from bot.tenants.cards.view import build_slot_value_lookup
 from bot.tenants.handlers import TenantHandlers
 from bot.tenants.services import build_quota_gate, build_tenant_updates, list_tenant_labels
@@ -94,7 +92,7 @@ async def run_bot(
 
     `name` identifies the process on its host and must survive a restart. Raises Refusal if a setting or Slack cannot be used.
     """
-    works, site, policy, transport = role != "front", diagnosis.ports, diagnosis.policy, diagnosis.transport
+    works, site, policy, transport = role != "front", diagnosis.services, diagnosis.policy, diagnosis.transport
     redis, clock, evidence, inventory, taxonomy = store.redis, site.clock, site.evidence, site.inventory, site.taxonomy
     channel_bindings = build_channel_bindings(inventory.channels)
     cause_titles = {leaf.label: leaf.title for leaf in taxonomy.leaves.values()}
@@ -151,14 +149,9 @@ async def run_bot(
         client, posted_cards, progress_updates, people, inbox.get_origin, evidence, load_state, attachments,
         channel_bindings, cause_titles, list_offered_trackers(trackers),
     )  # fmt: skip
-    known = IncidentKnowledge(action_index.get_shown_news, load_facts)
-    card_sources = build_approval_card_sources(ledger, rights, inbox.get_origin, known, site, transport, durability_warning)
-    action_cards = ActionCards(client, posted_cards, people, card_sources, status_messages)
-
     # What a turn knows of other incidents, and where it shows its progress.
     causes, baselines = CauseOwnership(redis, clock), BaselineStore(redis)
-    graph_context = replace(
-        site,
+    graph_context = site.build_graph_context(
         earlier=closed_incidents.find_incidents,
         keep=causes.claim_causes,
         keepers=causes.list_owners,
@@ -170,6 +163,9 @@ async def run_bot(
         decisions=OpenDecisionLookup(ledger, rights),
         late=WaitingRemediationLookup(action_index),
     )
+    known = IncidentKnowledge(action_index.get_shown_news, load_facts)
+    card_sources = build_approval_card_sources(ledger, rights, inbox.get_origin, known, graph_context, transport, durability_warning)
+    action_cards = ActionCards(client, posted_cards, people, card_sources, status_messages)
     needs = ActionDependencies(
         settings, store, transport, graph_context, ledger, rights, action_cards, load_state, inbox, wakeups.wake, action_wakeups
     )
@@ -183,7 +179,9 @@ async def run_bot(
         )  # fmt: skip
         label_choices = build_label_choices(cause_titles.items())
         open_work = OpenWorkServices(context, QuotaWaitingList(redis, clock), tenant_labels)
-        provider = build_provider_services(settings, store, context, editable_messages, site, load_facts, ledger.list_incident_records)
+        provider = build_provider_services(
+            settings, store, context, editable_messages, graph_context, load_facts, ledger.list_incident_records
+        )
         tracker = build_tracker_services(settings, store, context, editable_messages, inventory, cause_titles, trackers)
         drafter = build_lesson_drafter(inventory, taxonomy)
         lessons = build_lesson_services(
@@ -262,7 +260,9 @@ async def run_bot(
             fetch=fetch_item,
             home=alert_threads.resolve_thread,
             limits=TurnLimits(keep_closed=closed_retention),
-            gate=build_quota_gate(policy.shares, store, inbox, site, tenant_cards) if tenant_cards or settings.intake_keys else None,
+            gate=build_quota_gate(policy.shares, store, inbox, graph_context, tenant_cards)
+            if tenant_cards or settings.intake_keys
+            else None,
             weight=lambda tenant: policy.shares.get_quota(tenant).turns if tenant else 1,
         )
         background_jobs = (
@@ -275,7 +275,7 @@ async def run_bot(
             lessons.follower.run,
         )
         front = run_front if role == "all" else contextlib.nullcontext
-        async with _run_dispatcher(dispatcher, wakeups, background_jobs), posts, answers, front():
+        async with run_dispatcher(dispatcher, wakeups, background_jobs), posts, answers, front():
             yield dispatcher.drain
 
 
@@ -289,16 +289,3 @@ def _build_turn_runner(store: Store, graph_context: GraphContext) -> TurnRunner:
     from graph.incident.incident_graph import IncidentTurns
 
     return IncidentTurns(RedisSaver(store.redis), graph_context)
-
-
-@contextlib.asynccontextmanager
-async def _run_dispatcher(dispatcher: Dispatcher, wakeups: Wakeups, background_jobs: Sequence[BackgroundJob]) -> AsyncIterator[None]:
-    """Run wakeups, sweepers and jobs. On exit running turns reach a stored step."""
-    await wakeups.start(dispatcher.schedule_incident)
-    running = [asyncio.create_task(job()) for job in background_jobs]
-    try:
-        yield
-    finally:
-        await cancel_tasks(*running)
-        await dispatcher.drain()
-        await wakeups.aclose()

@@ -13,16 +13,18 @@ from bot.app.http.guard import InboundLimits
 from bot.app.http.server import serve_on_setting
 from bot.inbound import InboundRequest, InboundResponse, InboundRoute
 
-# low: monitoring must not exhaust the descriptors that the bot needs
+# Low, because monitoring must not exhaust the file descriptors that the bot needs.
 LIMITS: Final = InboundLimits(in_hand=4, connections=32, silent=5.0, idle=60.0, body=2.0, answer=5.0)
 
 
 @dataclass(slots=True)
 class Health:
+    """The process's state, as its probes see it."""
+
     ready: bool = False
-    was_ready: bool = False  # once True, a later failure is not a startup problem
+    was_ready: bool = False  # stays True, so that a later failure does not count as a failed start
     redis: Redis | None = None  # pinged at each probe; None until the store is open
-    waits: str = ""  # what delays the start
+    waits: str = ""  # what the start waits for
 
     def mark_ready(self) -> None:
         self.ready = self.was_ready = True
@@ -39,11 +41,10 @@ async def run_health_server(host: str, port: int, health: Health) -> AsyncIterat
 
 
 def build_health_routes(health: Health) -> Sequence[InboundRoute]:
-
-    async def alive(_: InboundRequest) -> InboundResponse:
+    async def answer_alive(_: InboundRequest) -> InboundResponse:
         return InboundResponse(200, "ok\n")
 
-    async def ready(_: InboundRequest) -> InboundResponse:
+    async def answer_ready(_: InboundRequest) -> InboundResponse:
         if health.redis is None or health.waits:
             return InboundResponse(503, f"{health.waits or 'starting'}\n")
         try:
@@ -52,8 +53,8 @@ def build_health_routes(health: Health) -> Sequence[InboundRoute]:
             return InboundResponse(503, "Redis does not answer\n", reason=f"redis: {why}"[:200])
         return InboundResponse(200, "ready\n") if health.ready else InboundResponse(503, "starting or stopping\n")
 
-    async def metrics(_: InboundRequest) -> InboundResponse:
+    async def answer_metrics(_: InboundRequest) -> InboundResponse:
         return InboundResponse(200, generate_latest().decode(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
-    paths = {"/healthz": alive, "/readyz": ready, "/metrics": metrics}
-    return [InboundRoute(path, hear, 0, method="GET") for path, hear in paths.items()]
+    handlers = {"/healthz": answer_alive, "/readyz": answer_ready, "/metrics": answer_metrics}
+    return [InboundRoute(path, handler, 0, method="GET") for path, handler in handlers.items()]

@@ -1,6 +1,8 @@
 """`rackmedic serve` and `rackmedic worker`. Any number may share one Redis.
 
-`serve` listens to Slack and starts workers, unless they run elsewhere or the store is in memory only.
+`serve` listens to Slack and starts workers, unless they run elsewhere or the store is in memory only. While Redis is away
+at startup, both wait instead of exiting, and say so in log and health. Configuration errors (wrong password, cluster mode,
+invalid URL) are refused at once.
 """
 
 import asyncio
@@ -15,38 +17,44 @@ from bot.app.diagnosis_runtime import DiagnosisRuntime, open_diagnosis_runtime
 from bot.app.gc_tuning import freeze_startup_objects
 from bot.app.health import Health, run_health_server
 from bot.app.logs import set_up_logs
-from bot.app.store_startup import run_with_store
 from bot.app.workers import install_signal_handlers, run_workers, tie_to_parent
 from bot.refusal import Refusal
 from bot.settings import ENV_PREFIX, Settings
 from bot.store.gpu_reservations import RedisGpuReservations
 from bot.store.model_costs import RedisSpendStore
-from bot.store.store import Store
+from bot.store.store import REDIS_AWAY_ERRORS, Store, StoreNotAnswering, StoreUnavailable, WrongStoreVersion, open_store
+from tools.ledger.refusals import StoreDown
 
 log = structlog.get_logger()
 WORKER_NICENESS = 5  # a front end wins over its workers: Slack waits three seconds, a diagnosis can wait
+RETRY_DELAYS_SECONDS = (0.5, 1.0, 2.0, 5.0)  # the last one repeats
 
 
 async def serve(settings: Settings, worker: Sequence[str], *, front: bool = False) -> int:
-    """Run until SIGTERM or SIGINT. `worker`: command of a worker; `front`: start none. Raises Refusal if a setting, the store or Slack cannot be used."""
+    """Run until SIGTERM or SIGINT. Raises Refusal if a setting, the store or Slack cannot be used.
+
+    Args:
+        worker: the command that starts a worker.
+        front: start no workers; they run elsewhere.
+    """
     set_up_logs(settings.log_level, settings.log_format)
     stop, health = asyncio.Event(), Health()
     install_signal_handlers(stop)
 
     async def run(store: Store) -> None:
         log.info("serve.store", what=store.describe())
-        beside = 0 if front or store.is_memory_only else settings.workers
-        role: ProcessRole = "front" if front or beside else "all"
+        worker_count = 0 if front or store.is_memory_only else settings.workers
+        role: ProcessRole = "front" if front or worker_count else "all"
         _require_shared_store(store, role)
         async with (
-            run_workers(worker, beside) as ready,
-            _open_runtime(settings, store, role) as world,
+            run_workers(worker, worker_count) as ready,
+            _open_runtime(settings, store, role) as runtime,
             _wait_until_ready(ready),
-            run_bot(settings, store, world, role) as drain,
+            run_bot(settings, store, runtime, role) as drain,
         ):
             freeze_startup_objects()
             health.mark_ready()
-            log.info("serve.listening", hosts=len(world.ports.inventory.hosts), model=_get_model_name(world), workers=beside)
+            log.info("serve.listening", hosts=len(runtime.services.inventory.hosts), model=_get_model_name(runtime), workers=worker_count)
             await stop.wait()
             health.ready = False
             log.info("serve.stopping")
@@ -67,10 +75,10 @@ async def run_worker(settings: Settings, *, beside: bool, name: str) -> int:
 
     async def run(store: Store) -> None:
         _require_shared_store(store, "worker")
-        async with _open_runtime(settings, store, "worker") as world, run_bot(settings, store, world, "worker", name) as drain:
+        async with _open_runtime(settings, store, "worker") as runtime, run_bot(settings, store, runtime, "worker", name) as drain:
             freeze_startup_objects()
             health.mark_ready()
-            log.info("worker.working", hosts=len(world.ports.inventory.hosts), model=_get_model_name(world))
+            log.info("worker.working", hosts=len(runtime.services.inventory.hosts), model=_get_model_name(runtime))
             ready()
             await stop.wait()
             health.ready = False
@@ -82,6 +90,25 @@ async def run_worker(settings: Settings, *, beside: bool, name: str) -> int:
         await stack.enter_async_context(run_health_server(settings.health_host, 0 if beside else settings.health_port, health))
         await run_with_store(settings, health, stop, run)
     return 0
+
+
+async def run_with_store(settings: Settings, health: Health, stop: asyncio.Event, run: Callable[[Store], Awaitable[None]]) -> None:
+    """Open the store and call `run`; retry while Redis is away until the process was ready. Raises Refusal for a store that cannot be used."""
+    attempts = 0
+    while not stop.is_set():
+        try:
+            async with _open_checked_store(settings) as store:
+                health.redis = store.redis
+                health.waits = ""
+                await run(store)
+                return
+        except (StoreNotAnswering, StoreDown, *REDIS_AWAY_ERRORS) as away:
+            if health.was_ready:
+                raise
+            attempts += 1
+            health.waits = "waiting for Redis"
+            log.warning("store.waiting", why=str(away)[:300], tried=attempts)
+            await _wait_or_stop(stop, RETRY_DELAYS_SECONDS[min(attempts, len(RETRY_DELAYS_SECONDS)) - 1])
 
 
 @contextlib.asynccontextmanager
@@ -97,10 +124,35 @@ def _require_shared_store(store: Store, role: ProcessRole) -> None:
 
 
 def _get_model_name(runtime: DiagnosisRuntime) -> str:
-    return runtime.settings.model_name if runtime.ports.model else "none"
+    return runtime.settings.model_name if runtime.services.model else "none"
 
 
 def _open_runtime(settings: Settings, store: Store, role: ProcessRole) -> contextlib.AbstractAsyncContextManager[DiagnosisRuntime]:
     return open_diagnosis_runtime(
-        settings, lasting=True, front=role == "front", book=RedisSpendStore(store.redis), holds=RedisGpuReservations(store.redis)
+        settings,
+        lasting=True,
+        front=role == "front",
+        spend_store=RedisSpendStore(store.redis),
+        reservations=RedisGpuReservations(store.redis),
     )
+
+
+@contextlib.asynccontextmanager
+async def _open_checked_store(settings: Settings) -> AsyncIterator[Store]:
+    try:
+        store = await open_store(settings.redis_url or None, settings.data_dir)
+    except StoreNotAnswering:
+        raise
+    except WrongStoreVersion as why:
+        raise Refusal(str(why), 2) from why
+    except StoreUnavailable as why:
+        raise Refusal(f"{ENV_PREFIX}REDIS_URL: {why}") from why
+    try:
+        yield store
+    finally:
+        await store.aclose()
+
+
+async def _wait_or_stop(stop: asyncio.Event, seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), seconds)

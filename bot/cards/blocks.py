@@ -226,9 +226,9 @@ def input_block(block_id: str, label: str, element: Block, *, hint: str = "", op
     return block | ({"hint": _plain_text(hint, 500)} if hint else {})
 
 
-def text_input(*, initial: str = "", multiline: bool = False, most: int = MAX_INPUT_CHARS) -> Block:
-    element: Block = {"type": "plain_text_input", "multiline": multiline, "max_length": min(most, MAX_INPUT_CHARS)}
-    return element | ({"initial_value": _require_size("initial value", initial, min(most, MAX_INPUT_CHARS))} if initial else {})
+def text_input(*, initial: str = "", multiline: bool = False, max_chars: int = MAX_INPUT_CHARS) -> Block:
+    element: Block = {"type": "plain_text_input", "multiline": multiline, "max_length": min(max_chars, MAX_INPUT_CHARS)}
+    return element | ({"initial_value": _require_size("initial value", initial, min(max_chars, MAX_INPUT_CHARS))} if initial else {})
 
 
 def select(groups: Mapping[str, Sequence[tuple[str, str]]], initial: str = "") -> Block:
@@ -310,13 +310,13 @@ def home_view(blocks: Sequence[Block]) -> Block:
     return {"type": "home", "blocks": fit_blocks(list(blocks), MAX_MODAL_BLOCKS)}
 
 
-def fit_blocks(blocks: Sequence[Block], most: int = MAX_BLOCKS) -> list[Block]:
+def fit_blocks(blocks: Sequence[Block], max_blocks: int = MAX_BLOCKS) -> list[Block]:
     """Bound blocks and text; buttons, inputs and headers stay, a note counts the rest."""
-    if len(blocks) <= most and sum(map(count_text_chars, blocks)) <= MAX_MESSAGE_CHARS:
+    if len(blocks) <= max_blocks and sum(map(count_text_chars, blocks)) <= MAX_MESSAGE_CHARS:
         return list(blocks)
     anchors = {i for i, block in enumerate(blocks) if block["type"] in ("actions", "context_actions", "input", "header")}
-    anchors = set(sorted(anchors)[: most - 1])
-    places, room = most - 1 - len(anchors), MAX_MESSAGE_CHARS - 100 - sum(count_text_chars(blocks[i]) for i in anchors)
+    anchors = set(sorted(anchors)[: max_blocks - 1])
+    places, room = max_blocks - 1 - len(anchors), MAX_MESSAGE_CHARS - 100 - sum(count_text_chars(blocks[i]) for i in anchors)
     kept = set(anchors)
     for i, block in enumerate(blocks):
         if i in anchors:

@@ -274,8 +274,8 @@ def _fit_prefix(words: str, style: str, room: int) -> str:
 def render_lines(lines: Iterable[Sequence[Part]], limit: int) -> str:
     """Return lines as mrkdwn of at most `limit`, counting hidden ones."""
     rows = list(lines)
-    most = limit if len(rows) == 1 else limit - HIDDEN_LINES_NOTE_CHARS
-    return _join_rows((render_line(parts, most) for parts in rows), len(rows), limit)
+    max_row_chars = limit if len(rows) == 1 else limit - HIDDEN_LINES_NOTE_CHARS
+    return _join_rows((render_line(parts, max_row_chars) for parts in rows), len(rows), limit)
 
 
 def _join_rows(rows: Iterable[str], total: int, limit: int) -> str:

@@ -46,7 +46,7 @@ class AnswerFiles:
         return [*output_lines, *picture_lines, *(await self._render_page(rows.id, asked) if report.page else [])]
 
     async def _render_output(self, output: AttachedOutput) -> list[str]:
-        text = await self.world.ports.evidence.get_text(output.sha256)
+        text = await self.world.services.evidence.get_text(output.sha256)
         if text is None:
             return [f"{output.name}: {NOT_KEPT_TEXT}"]
         return self._save_file(output.name, text.encode()) or [f"{output.name}:", *(show_invisible(line) for line in split_lines(text))]
@@ -77,22 +77,22 @@ class AnswerFiles:
         return [f"saved {file} ({len(content):,} bytes)"]
 
     def _build_drawing_source(self) -> DrawingSource:
-        ports = self.world.ports
-        expect_bandwidth = partial(build_bandwidth_expectation, ports.inventory, ports.skus)
+        services = self.world.services
+        expect_bandwidth = partial(build_bandwidth_expectation, services.inventory, services.skus)
         list_records = self.ledger.list_incident_records if self.ledger else load_no_records
-        return DrawingSource(ports.evidence, use_id_as_name, ports.taxonomy.titles, expect_bandwidth, list_records)
+        return DrawingSource(services.evidence, use_id_as_name, services.taxonomy.titles, expect_bandwidth, list_records)
 
     def _build_incident_sources(self) -> IncidentSources:
-        ports = self.world.ports
+        services = self.world.services
         return IncidentSources(
             self.thread.get_state,
-            ports.evidence,
-            ports.clock,
+            services.evidence,
+            services.clock,
             self.ledger,
             NO_LEDGER_REASON,
             self.thread.get_metrics,
-            titles=ports.taxonomy.titles,
-            expected=partial(build_bandwidth_expectation, ports.inventory, ports.skus),
+            titles=services.taxonomy.titles,
+            expected=partial(build_bandwidth_expectation, services.inventory, services.skus),
         )
 
 

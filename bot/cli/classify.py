@@ -22,7 +22,7 @@ NO_MATCH_TEXT = (
 )
 
 
-async def classify_text(settings: Settings, text: str, most: int, *, as_json: bool, by_rules: bool = False) -> int:
+async def classify_text(settings: Settings, text: str, max_labels: int, *, as_json: bool, by_rules: bool = False) -> int:
     """Print a ranking. Raises Refusal for unusable site files."""
     taxonomy, redacted_text = load_site_taxonomy(settings.kb_dir), redact(text)
     nearest = LabelRanker.build(taxonomy, load_site_incidents(settings.kb_dir, taxonomy))
@@ -39,7 +39,7 @@ async def classify_text(settings: Settings, text: str, most: int, *, as_json: bo
                 {
                     "schema": 1,
                     "matches": not nothing,
-                    "labels": [{"label": label, "p": round(p, 6)} for label, p in ranked[:most]],
+                    "labels": [{"label": label, "p": round(p, 6)} for label, p in ranked[:max_labels]],
                     **_build_model_fields(reading, without),
                 }
             )
@@ -48,7 +48,7 @@ async def classify_text(settings: Settings, text: str, most: int, *, as_json: bo
     if nothing:
         print_text(NO_MATCH_TEXT)
     else:
-        _print_ranking(ranked[:most], taxonomy, reading, without)
+        _print_ranking(ranked[:max_labels], taxonomy, reading, without)
     return 0
 
 

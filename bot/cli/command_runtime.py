@@ -1,4 +1,4 @@
-"""Entry and exit of every command: settings, exit codes, one error line. No heavy imports."""
+"""What every command needs to start and to end: options, settings, output and exit codes. It imports nothing heavy."""
 
 import contextlib
 import sys
@@ -9,8 +9,6 @@ from typing import Annotated, Any, NoReturn, TypeVar
 import typer
 
 from bot.refusal import Refusal
-
-# Options shared by several commands.
 
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="YAML file of settings; RACKMEDIC_* variables override it.")
@@ -30,7 +28,7 @@ AttachOption = Annotated[list[Path] | None, typer.Option("--attach", metavar="FI
 
 
 T = TypeVar("T")
-CANCEL_RETRY_SECONDS = 1.0  # an unfinished command is cancelled again after this
+CANCEL_RETRY_SECONDS = 1.0  # until an interrupted command that still runs is cancelled again
 
 
 def exit_with_error(message: str, code: int = 1) -> NoReturn:
@@ -43,9 +41,9 @@ def print_error(message: str) -> None:
 
 
 def print_text(text: object = "", *, err: bool = False, end: str = "\n", flush: bool = False) -> None:
-    """Print with hidden characters as codes.
+    """Print a text, with invisible characters as codes.
 
-    All output goes through here or `bot.cli.safe_console.SafeConsole`.
+    All output goes through this function or `bot.cli.safe_console.SafeConsole`.
     """
     from kb.redact import show_invisible
 
@@ -53,7 +51,7 @@ def print_text(text: object = "", *, err: bool = False, end: str = "\n", flush: 
 
 
 def write_to_stdout(content: bytes, *, text: bool) -> None:
-    """Write text cleaned, a picture or PDF as it is."""
+    """Write a file to stdout. `text`: invisible characters become codes; a picture or PDF is written as it is."""
     if text:
         print_text(content.decode("utf-8", "replace"), end="")
         return
@@ -66,31 +64,31 @@ def replace_surrogates(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def call_or_exit(ask: Callable[[], T]) -> T:
-    """Return the value, or exit on a Refusal."""
+def call_or_exit(call: Callable[[], T]) -> T:
+    """Return what the function returns. Print a Refusal and exit with its code."""
     try:
-        return ask()
+        return call()
     except Refusal as error:
         exit_with_error(str(error), error.code)
 
 
-def run_async_command(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
-    """Run and exit with the result, or 130 on Ctrl-C."""
+def run_async_command(command: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
+    """Run a command and exit with its result, or with 130 on Ctrl-C."""
     import asyncio
 
     from bot.app.gc_tuning import relax_garbage_collection
 
     relax_garbage_collection()
     try:
-        code = call_or_exit(lambda: asyncio.run(_run_until_interrupted(work)))
+        code = call_or_exit(lambda: asyncio.run(_run_until_interrupted(command)))
     except (KeyboardInterrupt, asyncio.CancelledError):  # CancelledError: something else cancelled the task at the same moment
         print_text("interrupted", err=True)
         code = 130
     raise typer.Exit(code)
 
 
-async def _run_until_interrupted(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
-    """Cancel repeatedly on Ctrl-C: before Python 3.12 `asyncio.wait_for` may lose a cancellation."""
+async def _run_until_interrupted(command: Callable[[], Coroutine[Any, Any, int]]) -> int:
+    """Run the command. Ctrl-C cancels it repeatedly: before Python 3.12 `asyncio.wait_for` may lose a cancellation."""
     import asyncio
     import signal
 
@@ -103,11 +101,11 @@ async def _run_until_interrupted(work: Callable[[], Coroutine[Any, Any, int]]) -
 
     with contextlib.suppress(ValueError, RuntimeError):  # only the main thread can install signal handlers
         loop.add_signal_handler(signal.SIGINT, stop)
-    return await work()
+    return await command()
 
 
 def load_settings_or_exit(config: Path | None) -> Any:
-    """Return the settings, or print every problem and exit."""
+    """Return the settings. Print every problem of wrong settings and exit."""
     from bot.settings import BadSettings, load_settings
 
     try:

@@ -60,7 +60,7 @@ def build_first_message(runtime: DiagnosisRuntime, request: DiagnoseRequest, sta
         id="terminal-1",
         kind="mention",
         incident=_get_incident_id(request.case),
-        at=runtime.ports.clock.now(),
+        at=runtime.services.clock.now(),
         text=text,
         attachments=attachments,
         data=data,
@@ -77,7 +77,7 @@ def _get_incident_id(case: Path | None) -> str:
 
 
 def _resolve_host_names(runtime: DiagnosisRuntime, ranges: str) -> str:
-    inventory = runtime.ports.inventory
+    inventory = runtime.services.inventory
     try:
         return " ".join(host.name for host in inventory.select_hosts(ranges))
     except BadRange as error:

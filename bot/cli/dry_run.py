@@ -61,7 +61,7 @@ def _get_remedy(name: str) -> Remedy:
 
 
 async def _preview_action(remedy: Remedy, request: DryRunRequest, runtime: DiagnosisRuntime) -> tuple[Action, Sequence[ConditionResult]]:
-    hosts = runtime.ports.inventory.hosts
+    hosts = runtime.services.inventory.hosts
     target = hosts.get(request.host)
     if target is None:
         raise Refusal(f"{request.host} is not in the inventory", 2)

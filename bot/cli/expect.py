@@ -19,33 +19,31 @@ from kb.performance.workloads import AllReduce, BadQuantity, BadWorkload, Copy, 
 
 T = TypeVar("T")
 USAGE_EXIT_CODE = 2
-# fields of a workload whose option is named differently
+# Fields of a workload whose command-line option has another name.
 OPTION_NAMES = {"tensor": "tp", "pipeline": "pp", "context": "cp", "sequence": "seq", "sharding": "shard"}
 
 
-def parse_amount(option: str, read: Callable[[str], T], given: str) -> T:
-    """Parse an amount. Raises Refusal naming the option."""
+def parse_amount(option: str, parse: Callable[[str], T], text: str) -> T:
+    """Parse an amount. Raises Refusal that names the option."""
     try:
-        return read(given)
+        return parse(text)
     except BadQuantity as error:
         raise Refusal(f"{option}: {error}", USAGE_EXIT_CODE) from error
 
 
-def parse_choice(option: str, given: str, among: Sequence[str]) -> Any:
-    if given not in among:
-        raise Refusal(f"{option}: {given!r} is none of {', '.join(among)}", USAGE_EXIT_CODE)
-    return given
+def parse_choice(option: str, text: str, choices: Sequence[str]) -> Any:
+    if text not in choices:
+        raise Refusal(f"{option}: {text!r} is none of {', '.join(choices)}", USAGE_EXIT_CODE)
+    return text
 
 
-def build_shape(make: Callable[[], T]) -> T:
-    """Build a workload. Raises Refusal naming the option."""
+def build_workload(build: Callable[[], T]) -> T:
+    """Call `build`. Raises Refusal that names the option of a value that cannot be."""
     try:
-        return make()
+        return build()
     except BadWorkload as error:
-        raise Refusal(
-            f"--{OPTION_NAMES.get(error.field, error.field)} ({error.field}): {error.why}" if error.field in OPTION_NAMES else f"--{error}",
-            USAGE_EXIT_CODE,
-        ) from error
+        option = OPTION_NAMES.get(error.field)
+        raise Refusal(f"--{option} ({error.field}): {error.why}" if option else f"--{error}", USAGE_EXIT_CODE) from error
 
 
 def find_gpu(settings: Settings, name: str) -> Accelerator:
@@ -53,68 +51,68 @@ def find_gpu(settings: Settings, name: str) -> Accelerator:
     accelerators = load_accelerators()
     if name in accelerators:
         return accelerators[name]
-    profiles = load_site_skus(settings.kb_dir)
-    if name in profiles and (own := profiles[name].accelerator):
-        return own
-    matching_gpu = next(
-        (gpu for product in (profiles[name].products if name in profiles else ()) if (gpu := find_accelerator(product))), None
-    )
-    if matching_gpu is None:
-        raise Refusal(f"--sku: there is no {name!r}; known: {', '.join(accelerators)}", USAGE_EXIT_CODE)
-    return matching_gpu
+    if profile := load_site_skus(settings.kb_dir).get(name):
+        if profile.accelerator:
+            return profile.accelerator
+        for product in profile.products:
+            if gpu := find_accelerator(product):
+                return gpu
+    raise Refusal(f"--sku: there is no {name!r}; known: {', '.join(accelerators)}", USAGE_EXIT_CODE)
 
 
-def compute_seen_seconds(shape: Workload, seen: str, rate: float | None) -> float | None:
-    """Return the observed seconds, given as time or as GB/s."""
+def compute_seen_seconds(workload: Workload, seen: str, rate: float | None) -> float | None:
+    """Return the observed seconds, which the user gives as a time or as GB/s."""
     if seen and rate is not None:
         raise Refusal("--seen and --seen-gbs: one of them", USAGE_EXIT_CODE)
     if rate is None:
         return parse_amount("--seen", parse_seconds, seen) if seen else None
     if rate <= 0:
         raise Refusal(f"--seen-gbs: {rate:g} is no bandwidth", USAGE_EXIT_CODE)
-    return _count_moved_bytes(shape) / (rate * 1e9)
+    return _count_moved_bytes(workload) / (rate * 1e9)
 
 
-def _count_moved_bytes(shape: Workload) -> float:
-    if isinstance(shape, AllReduce):
-        return shape.size * 2 * (shape.gpus - 1) / shape.gpus
-    return shape.size if isinstance(shape, Copy) else 0.0
+def _count_moved_bytes(workload: Workload) -> float:
+    if isinstance(workload, AllReduce):
+        return workload.size * 2 * (workload.gpus - 1) / workload.gpus
+    return workload.size if isinstance(workload, Copy) else 0.0
 
 
-def print_expected(gpu: Accelerator, shape: Workload, seen: float | None, peers: Iterable[str], mhz: float | None, *, as_json: bool) -> int:
-    """Print the expectation."""
-    usual = build_shape(lambda: compute_expected_time(shape, gpu))
-    at_clock = compute_expected_time(shape, gpu, mhz) if mhz is not None else None
+def print_expected(
+    gpu: Accelerator, workload: Workload, seen: float | None, peers: Iterable[str], mhz: float | None, *, as_json: bool
+) -> int:
+    """Print how long the workload should take, and compare it with the time that was seen."""
+    usual = build_workload(lambda: compute_expected_time(workload, gpu))
+    at_clock = compute_expected_time(workload, gpu, mhz) if mhz is not None else None
     times = [parse_amount("--peer", parse_seconds, peer) for peer in peers]
     if times and len(times) < MIN_PEERS:
         raise Refusal(f"--peer: {len(times)} measured ones tell nothing; give at least {MIN_PEERS}", USAGE_EXIT_CODE)
-    want = adjust_to_peers(usual, times)
-    comparison = None if seen is None else compare_time(want, seen, at_clock, mhz)
+    expected = adjust_to_peers(usual, times)
+    comparison = None if seen is None else compare_time(expected, seen, at_clock, mhz)
     if as_json:
-        print_text(json.dumps(build_expected_document(gpu, want, at_clock, mhz, comparison)))
+        print_text(json.dumps(build_expected_document(gpu, expected, at_clock, mhz, comparison)))
     else:
-        open_table_console().print(render_expected(gpu, want, at_clock, mhz, comparison))
+        open_table_console().print(render_expected(gpu, expected, at_clock, mhz, comparison))
     return 0
 
 
 def build_expected_document(
-    gpu: Accelerator, want: ExpectedTime, at_clock: ExpectedTime | None, mhz: float | None, beside: TimeComparison | None
+    gpu: Accelerator, expected: ExpectedTime, at_clock: ExpectedTime | None, mhz: float | None, comparison: TimeComparison | None
 ) -> dict[str, Any]:
     """Return JSON for scripts; times in seconds."""
     document: dict[str, Any] = {
         "schema": 1,
         "gpu": gpu.name,
-        "what": want.says,
+        "what": expected.says,
         "expected": {
-            "seconds": _round_significant(want.seconds),
-            "least": _round_significant(want.min_seconds),
-            "most": _round_significant(want.max_seconds),
+            "seconds": _round_significant(expected.seconds),
+            "least": _round_significant(expected.min_seconds),
+            "most": _round_significant(expected.max_seconds),
         },
         "rate": {
-            "value": _round_significant(want.rate),
-            "least": _round_significant(want.work / want.max_seconds),
-            "most": _round_significant(want.work / want.min_seconds),
-            "unit": want.unit,
+            "value": _round_significant(expected.rate),
+            "least": _round_significant(expected.work / expected.max_seconds),
+            "most": _round_significant(expected.work / expected.min_seconds),
+            "unit": expected.unit,
         },
         "parts": [
             {
@@ -123,44 +121,46 @@ def build_expected_document(
                 "least": _round_significant(part.min_seconds),
                 "most": _round_significant(part.max_seconds),
             }
-            for part in want.parts
+            for part in expected.parts
         ],
-        "pipeline": _round_significant(want.stretch),
-        "bound": want.bound,
-        "peers": want.peers,
+        "pipeline": _round_significant(expected.stretch),
+        "bound": expected.bound,
+        "peers": expected.peers,
     }
     if at_clock is not None:
         document["at_clock"] = {"mhz": mhz, "usual_mhz": gpu.max_mhz, "seconds": _round_significant(at_clock.seconds)}
-    if beside is not None:
+    if comparison is not None:
         document["seen"] = {
-            "seconds": _round_significant(beside.observed_seconds),
-            "verdict": beside.verdict,
-            "ratio": _round_significant(beside.ratio),
-            "suspect": beside.suspect,
-            "because": beside.because,
-            "speeds": {resource: _round_significant(speed) for resource, speed in beside.speeds},
+            "seconds": _round_significant(comparison.observed_seconds),
+            "verdict": comparison.verdict,
+            "ratio": _round_significant(comparison.ratio),
+            "suspect": comparison.suspect,
+            "because": comparison.because,
+            "speeds": {resource: _round_significant(speed) for resource, speed in comparison.speeds},
         }
     return document
 
 
 def render_expected(
-    gpu: Accelerator, want: ExpectedTime, at_clock: ExpectedTime | None, mhz: float | None, beside: TimeComparison | None
+    gpu: Accelerator, expected: ExpectedTime, at_clock: ExpectedTime | None, mhz: float | None, comparison: TimeComparison | None
 ) -> RenderableType:
-    basis = f"by {want.peers} measured peers" if want.peers else "by what such machines reach of their peaks"
-    span = f"{format_duration(want.min_seconds)} to {format_duration(want.max_seconds)}"
-    rates = f"{want.rate:,.4g} {want.unit} ({want.work / want.max_seconds:,.4g} to {want.work / want.min_seconds:,.4g})"
+    basis = f"by {expected.peers} measured peers" if expected.peers else "by what such machines reach of their peaks"
+    span = f"{format_duration(expected.min_seconds)} to {format_duration(expected.max_seconds)}"
+    rates = (
+        f"{expected.rate:,.4g} {expected.unit} ({expected.work / expected.max_seconds:,.4g} to {expected.work / expected.min_seconds:,.4g})"
+    )
     lines = [
-        f"{want.says}, {gpu.title}",
-        f"expected: {format_duration(want.seconds)} ({span}), {rates}, {basis}; bound by {want.bound}",
+        f"{expected.says}, {gpu.title}",
+        f"expected: {format_duration(expected.seconds)} ({span}), {rates}, {basis}; bound by {expected.bound}",
     ]
-    if want.stretch > 1.0:
-        lines.append(f"the pipeline fills and drains: x {want.stretch:.3g}")
+    if expected.stretch > 1.0:
+        lines.append(f"the pipeline fills and drains: x {expected.stretch:.3g}")
     if at_clock is not None:
         lines.append(f"at an SM clock of {mhz:,.0f} MHz of {gpu.max_mhz:,}: {format_duration(at_clock.seconds)}")
-    if beside is not None:
-        lines.append(f"seen: {beside.format_sentence()}")
+    if comparison is not None:
+        lines.append(f"seen: {comparison.format_sentence()}")
     rows = []
-    for part in want.parts:
+    for part in expected.parts:
         ends = (format_duration(part.min_seconds), format_duration(part.max_seconds))
         rows.append((part.resource, format_duration(part.seconds), *ends, "beside the others" if part.is_parallel else "in turn"))
     table = build_text_table(("resource", "alone", "from", "to", "works"), rows)

@@ -71,7 +71,7 @@ async def _load_stored_reasoning(
     async with open_persistent_store(settings, "incidents") as store:
         state = await IncidentStateReader(store.redis).load_state(request.incident)
         async with open_diagnosis_runtime(settings, lasting=True, front=True) as world:
-            return await _load_reasoning(state, world.ports, request)
+            return await _load_reasoning(state, world.services.build_graph_context(), request)
 
 
 async def _diagnose_case(settings: "Settings", request: ExplainRequest) -> tuple[ReasonGraph, dict[str, str], VerificationResult | None]:
@@ -86,19 +86,19 @@ async def _diagnose_case(settings: "Settings", request: ExplainRequest) -> tuple
             state, _, _ = await LocalThread(world, skip_waiting, watch).run_conversation(
                 build_first_message(world, diagnose_request, stage), ()
             )
-        return await _load_reasoning(state, world.ports, request)
+        return await _load_reasoning(state, world.services.build_graph_context(), request)
 
 
 async def _load_reasoning(
-    state: "IncidentState", ports: "GraphContext", request: ExplainRequest
+    state: "IncidentState", graph_context: "GraphContext", request: ExplainRequest
 ) -> tuple[ReasonGraph, dict[str, str], VerificationResult | None]:
     from graph.incident.reasoning_check import load_reasoning, verify_stored_reasoning
 
     name = request.incident or state.get("id", "")
-    graph = await load_reasoning(state, ports.evidence)
+    graph = await load_reasoning(state, graph_context.evidence)
     if graph is None:
         raise Refusal(NO_REASONING_TEXT.format(name))
-    return graph, ports.taxonomy.titles, await verify_stored_reasoning(graph, ports) if request.verify else None
+    return graph, graph_context.taxonomy.titles, await verify_stored_reasoning(graph, graph_context) if request.verify else None
 
 
 def _write_svg(out: Path, content: bytes) -> None:

@@ -141,8 +141,8 @@ def _find_deviations(table: _CheckTable) -> Iterable[tuple[DifferenceNote, int]]
     for setting, values in table.values.iter_settings():
         kind, key, device = setting
         total = table.values.answered[kind].bit_count()
-        usual, most = max(values.items(), key=lambda row: row[1].bit_count())
-        if total < MIN_HOSTS_FOR_MAJORITY or most.bit_count() * 2 <= total:
+        usual, majority = max(values.items(), key=lambda row: row[1].bit_count())
+        if total < MIN_HOSTS_FOR_MAJORITY or majority.bit_count() * 2 <= total:
             continue
         absent = values.pop(frozenset(), 0)
         yield from _find_minority_values(key, device, usual, values, table.marked.get(setting, 0))
@@ -153,10 +153,10 @@ def _find_deviations(table: _CheckTable) -> Iterable[tuple[DifferenceNote, int]]
 def _find_minority_values(
     key: str, device: str, usual: frozenset[str], values: Mapping[frozenset[str], int], marked: int
 ) -> Iterable[tuple[DifferenceNote, int]]:
-    most = f" (most: {', '.join(sorted(usual))})" if usual else ""
+    usual_note = f" (most: {', '.join(sorted(usual))})" if usual else ""
     for value, mask in values.items():
         if value != usual and mask & ~marked:
-            yield DifferenceNote(f"{key} {', '.join(sorted(value))}{most}", device), mask & ~marked
+            yield DifferenceNote(f"{key} {', '.join(sorted(value))}{usual_note}", device), mask & ~marked
 
 
 def _fold_notes(notes: Sequence[DifferenceNote]) -> tuple[str, ...]:

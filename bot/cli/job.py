@@ -30,7 +30,7 @@ ACCOUNTING_TEXTS: Mapping[Accounting, str] = {
 
 async def find_slurm_job(runtime: DiagnosisRuntime, job: str) -> SlurmJob:
     """Return the job."""
-    inventory = runtime.ports.inventory
+    inventory = runtime.services.inventory
     if not inventory.slurm:
         raise Refusal("no scheduler can be asked: give a group of the inventory a `controller:`, or its `sources:` a `slurm:`", 2)
     lookup = await SlurmJobFinder(runtime.transport, inventory).find_job(job)
@@ -47,7 +47,7 @@ async def resolve_job_hosts(runtime: DiagnosisRuntime, job: str) -> str:
     job_lookup = await find_slurm_job(runtime, job)
     if not job_lookup.hosts:
         raise Refusal(f"job {job_lookup.id} is {job_lookup.state or 'in no known state'} and has no hosts", 1)
-    if strange := list_unknown_hosts(job_lookup, runtime.ports.inventory):
+    if strange := list_unknown_hosts(job_lookup, runtime.services.inventory):
         raise Refusal(f"job {job_lookup.id} runs on {fold_host_names(strange)}, which the inventory does not have: add them there first", 2)
     return fold_host_names(job_lookup.hosts)
 
@@ -65,7 +65,7 @@ async def run_job_command(settings: Settings, job: str, inventory: Path | None, 
 async def print_job(runtime: DiagnosisRuntime, job: str, *, as_json: bool) -> int:
     """Print a JSON row or a table."""
     job_lookup = await find_slurm_job(runtime, job)
-    row = _build_job_row(job_lookup, runtime.ports.inventory)
+    row = _build_job_row(job_lookup, runtime.services.inventory)
     if as_json:
         print_text(format_json_line({"schema": 1, **row}))
         return 0

@@ -42,19 +42,19 @@ async def _open_ledger(settings: Settings) -> AsyncIterator[Ledger]:
 
 @contextlib.asynccontextmanager
 async def _open_ledger_store(settings: Settings) -> AsyncIterator[Store]:
-    """Open without the inventory: the kill switch must work even if that is broken."""
+    """Open the store without the inventory, because the kill switch must work even if that is broken."""
     set_up_logs(settings.log_level, settings.log_format)
     async with open_persistent_store(settings, "a ledger") as store:
         yield store
 
 
 def get_terminal_identity() -> str:
-    """Return the local account, for the audit log."""
+    """Return the local account as the audit log names it."""
     return f"terminal:{getpass.getuser()}@{socket.gethostname()}"
 
 
 async def verify_audit_log(settings: Settings, heads: tuple[str, ...], *, as_json: bool) -> int:
-    """Verify the audit chain; return 1 if altered or truncated."""
+    """Verify the audit chain. Return 1 if it was altered or truncated."""
     async with _open_ledger(settings) as ledger:
         report = await ledger.verify_audit(heads)
     if as_json:
@@ -86,20 +86,24 @@ async def engage_kill_switch(settings: Settings, reason: str) -> int:
 async def release_brake(settings: Settings, group: str) -> int:
     """Reset the breaker of a group, or release the kill switch if `group` is empty."""
     async with _open_ledger(settings) as ledger:
-        tripped, altered = group in (await ledger.get_brake_status()).breakers, await ledger.has_altered_brakes()
-        await (ledger.reset_breaker(group, get_terminal_identity()) if group else ledger.resume(get_terminal_identity()))
-    print_text(_format_breaker_reset(group, tripped) if group else "resumed: approved remedies may start again")
-    if altered:
+        was_open = group in (await ledger.get_brake_status()).breakers
+        was_altered = await ledger.has_altered_brakes()
+        if group:
+            await ledger.reset_breaker(group, get_terminal_identity())
+        else:
+            await ledger.resume(get_terminal_identity())
+    print_text(_format_breaker_reset(group, was_open) if group else "resumed: approved remedies may start again")
+    if was_altered:
         print_text(ALTERATION_BLOCKS_TEXT if group else ALTERATION_ACCEPTED_TEXT, err=True)
     return 0
 
 
-def _format_breaker_reset(group: str, tripped: bool) -> str:
-    return f"the breaker of {group} is reset" if tripped else f"no breaker of {group} was open; its counters start again at zero"
+def _format_breaker_reset(group: str, was_open: bool) -> str:
+    return f"the breaker of {group} is reset" if was_open else f"no breaker of {group} was open; its counters start again at zero"
 
 
 async def rewind_ledger_clock(settings: Settings) -> int:
-    """Set the ledger's clock, which a machine ran ahead, back to this machine's."""
+    """Set the ledger's clock, which a machine with a wrong clock moved ahead, back to this machine's."""
     async with _open_ledger_store(settings) as store:
         ledger = await open_ledger(settings, store, EMPTY_INVENTORY, WallClock(), changing=True)
         await _announce_ended_actions(store, await ledger.rewind_clock(get_terminal_identity()))
@@ -107,61 +111,59 @@ async def rewind_ledger_clock(settings: Settings) -> int:
     return 0
 
 
-async def _announce_ended_actions(store: Store, ended: Sequence[str]) -> None:
-    """Schedule checks, so that superseded actions are proposed again at once, not within a minute."""
+async def _announce_ended_actions(store: Store, approvals: Sequence[str]) -> None:
+    """Schedule checks, so that superseded actions are proposed again at once and not within a minute."""
     index = ActionIndex(store.redis, WallClock())
-    for approval in ended:
+    for approval in approvals:
         await index.schedule_check(approval)
 
 
 async def run_key_rotation(settings: Settings, *, as_json: bool) -> int:
-    """Rotate the key, or finish an interrupted rotation."""
+    """Rotate the signing key, or finish a rotation that was interrupted."""
     async with _open_ledger_store(settings) as store:
         ledger = await open_ledger(settings, store, EMPTY_INVENTORY, WallClock(), changing=True)
-        before = await ledger.get_key_status()
-        if not before.changing:
+        if not (await ledger.get_key_status()).changing:
             rotate_ledger_key(settings)
             ledger = await open_ledger(settings, store, EMPTY_INVENTORY, WallClock(), changing=True)
         try:
-            anew = await ledger.rotate_key(get_terminal_identity())
+            superseded = await ledger.rotate_key(get_terminal_identity())
         except Refused as error:
             raise Refusal(str(error)) from error
-        await _announce_ended_actions(store, anew)
-        now = await ledger.get_key_status()
+        await _announce_ended_actions(store, superseded)
+        status = await ledger.get_key_status()
     if as_json:
-        print_text(
-            json.dumps({"schema": 1, "key": now.current, "older": list(now.older), "superseded": list(anew), "running": list(now.running)})
-        )
+        row = {"key": status.current, "older": list(status.older), "superseded": list(superseded), "running": list(status.running)}
+        print_text(json.dumps({"schema": 1, **row}))
         return 0
-    print_text(
-        f"the ledger is signed with the key {now.current} from now on; earlier ones, kept for what they signed: {' '.join(now.older) or 'none'}"
-    )
-    print_text(f"superseded, and proposed again: {' '.join(anew) or 'nothing'}")
-    if now.running:
-        print_text(f"started under an earlier key, and ends under it: {' '.join(now.running)}")
+    older_keys = " ".join(status.older) or "none"
+    print_text(f"the ledger is signed with the key {status.current} from now on; earlier ones, kept for what they signed: {older_keys}")
+    print_text(f"superseded, and proposed again: {' '.join(superseded) or 'nothing'}")
+    if status.running:
+        print_text(f"started under an earlier key, and ends under it: {' '.join(status.running)}")
     print_text("restart every other process of RackMedic on this Redis: until then they decide and start nothing")
     return 0
 
 
 async def print_brake_status(settings: Settings, *, as_json: bool) -> int:
     async with _open_ledger(settings) as ledger:
-        now, brakes = await ledger.get_brake_status(), ledger.brakes
+        status, brakes = await ledger.get_brake_status(), ledger.brakes
     if as_json:
-        row: dict[str, object] = {
-            "stopped": now.stopped,
-            "breakers": list(now.breakers),
-            "executing": list(now.executing),
-            "unknown": list(now.unknown),
+        document: dict[str, object] = {
+            "schema": 1,
+            "stopped": status.stopped,
+            "breakers": list(status.breakers),
+            "executing": list(status.executing),
+            "unknown": list(status.unknown),
+            "brakes": _build_brake_settings(brakes),
         }
-        row["brakes"] = _build_brake_settings(brakes)
-        print_text(json.dumps({"schema": 1, **row}))
+        print_text(json.dumps(document))
         return 0
-    open_table_console().print(render_brakes_table(now, brakes))
+    open_table_console().print(render_brakes_table(status, brakes))
     return 0
 
 
 def render_brakes_table(status: BrakeStatus, brakes: Brakes) -> Table:
-    """Return the brakes; reasons are never markup."""
+    """Return the state and the limits of the brakes as a table."""
     rows = [
         ("kill switch", status.stopped or "off"),
         ("breakers", " ".join(status.breakers) or "none"),

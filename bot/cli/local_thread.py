@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from bot.app.diagnosis_runtime import DiagnosisRuntime
+from bot.app.diagnosis_runtime import DiagnosisRuntime, IncidentCallbacks
 from bot.cli.replies import ThreadReply
 from bot.incidents.dispatch.metrics import IncidentMetrics, update_metrics
-from graph.context import Progress
+from graph.context import GraphContext, Progress
 from graph.dialogue.addressed import (
     Addressing,
     PreviousSpeaker,
@@ -121,6 +121,7 @@ class LocalThread:
     wait: Callable[[], None] = skip_waiting
     watch: Callable[[Progress], Awaitable[None]] = ignore_progress
     origin: Origin = TERMINAL_ORIGIN
+    callbacks: IncidentCallbacks = field(default_factory=IncidentCallbacks)  # lookups of stored incidents, if there is a store
     _last: ThreadSpeakers = field(default_factory=ThreadSpeakers)
     _inbox: list[InboxItem] = field(default_factory=list)  # messages sent during a turn, unanswered
     _coming: list[InboxItem] = field(default_factory=list)  # messages to deliver once checks run
@@ -130,10 +131,14 @@ class LocalThread:
     _incident: str = ""
     _state: IncidentState = field(default_factory=lambda: IncidentState())
     _course: IncidentMetrics | None = None
+    graph_context: GraphContext = field(init=False)
     _turns: EphemeralTurns = field(init=False)
 
     def __post_init__(self) -> None:
-        self._turns = EphemeralTurns(replace(self.world.ports, progress=self._handle_progress, peek=self._peek_inbox))
+        self.graph_context = self.world.services.build_graph_context(
+            **(self.callbacks | IncidentCallbacks(progress=self._handle_progress, peek=self._peek_inbox))
+        )
+        self._turns = EphemeralTurns(self.graph_context)
 
     async def run_conversation(self, first: InboxItem, replies: Sequence[ThreadReply]) -> tuple[IncidentState, Report, list[ReplyOutcome]]:
         """Return state, report and each reply's outcome."""
@@ -194,7 +199,7 @@ class LocalThread:
         self._coming = [one.item for one in meanwhile if one.item]
         self._inbox = [waiting for waiting in self._inbox if waiting.id != item.id]
         self._state, report = await self._turns.run(item, self.origin)
-        self._course = update_metrics(self._state, self._course, self.world.ports.clock.now())
+        self._course = update_metrics(self._state, self._course, self.world.services.clock.now())
         self._inbox = [*self._inbox, *self._coming]
         self._coming = []
         self._last.record_report(report)
@@ -202,10 +207,10 @@ class LocalThread:
 
     def _parse_reply(self, reply: ThreadReply, attachments: tuple[Attachment, ...] = ()) -> ParsedReply:
         """Parse a reply; a file always addresses the bot."""
-        ports, now = self.world.ports, self.world.ports.clock.now()
+        services, now = self.world.services, self.world.services.clock.now()
         message = parse_message(
             strip_bot_mention(reply.text, self._last.us),
-            build_vocabulary(ports.inventory, ports.taxonomy, ports.fleet.checks, self.origin),
+            build_vocabulary(services.inventory, services.taxonomy, services.fleet.checks, self.origin),
             now,
         )
         addressing = classify_addressing(message, self._last.record_reply(reply, self._state, now))
@@ -240,8 +245,8 @@ class LocalThread:
         await self.watch(progress)
 
     async def _list_new_cards(self) -> tuple[Mapping[str, Any], ...]:
-        case = await load_incident_context(self._state, self.world.ports)
-        plan = build_plan_context(case, self.world.ports)
+        case = await load_incident_context(self._state, self.graph_context)
+        plan = build_plan_context(case, self.graph_context)
         waiting_remediations = [
             remediation
             for remediation in case.remediations

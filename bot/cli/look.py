@@ -88,7 +88,7 @@ async def run_look_command(settings: Settings, request: LookRequest) -> int:
 
 async def run_checks(runtime: DiagnosisRuntime, request: LookRequest) -> int:
     """Run and print; return 1 if nothing was observed."""
-    hosts, checks = _resolve_hosts(runtime, await _resolve_ranges(runtime, request.hosts)), _select_checks(runtime.ports.fleet, request)
+    hosts, checks = _resolve_hosts(runtime, await _resolve_ranges(runtime, request.hosts)), _select_checks(runtime.services.fleet, request)
     heatmap = Heatmap(request.heat, hosts) if request.heat else None
     show = _JsonLinesOutput() if request.as_json else _ScreenOutput(runtime, hosts, checks, heatmap)
     with show:
@@ -112,7 +112,7 @@ async def _resolve_ranges(runtime: DiagnosisRuntime, hosts: str) -> str:
 
 def _resolve_hosts(runtime: DiagnosisRuntime, ranges: str) -> tuple[str, ...]:
     try:
-        return tuple(host.name for host in runtime.ports.inventory.select_hosts(ranges))
+        return tuple(host.name for host in runtime.services.inventory.select_hosts(ranges))
     except BadRange as error:
         raise Refusal(f"{error}; hosts and groups are those of the inventory", 2) from error
 
@@ -144,13 +144,13 @@ async def _stream_answers(runtime: DiagnosisRuntime, hosts: Sequence[str], check
         yield answer
     exclusive = [CheckRequest(host, check.id) for check in checks if check.exclusive for host in hosts]
     if exclusive:
-        for answer in (await runtime.ports.fleet.run_checks("look", exclusive, fresh=True)).answers:
+        for answer in (await runtime.services.fleet.run_checks("look", exclusive, fresh=True)).answers:
             yield answer
 
 
 async def _stream_passive_answers(runtime: DiagnosisRuntime, hosts: Sequence[str], checks: Sequence[Check]) -> AsyncIterator[CheckAnswer]:
     requests = [CheckRequest(host, check.id) for host in hosts for check in checks]
-    async with contextlib.aclosing(runtime.ports.fleet.stream_host_answers("look", requests)) as finished:
+    async with contextlib.aclosing(runtime.services.fleet.stream_host_answers("look", requests)) as finished:
         async for answers in finished:
             for answer in answers:
                 yield answer
@@ -189,11 +189,11 @@ class _ScreenOutput:
         self._differences = HostDifferences(_build_expectations(self.world), self._get_host_kind)
 
     def _get_host_kind(self, host: str) -> str:
-        row = self.world.ports.inventory.hosts[host]
+        row = self.world.services.inventory.hosts[host]
         return row.sku or row.group
 
     def _has_known_sku(self, host: str) -> bool:
-        return self.world.ports.inventory.hosts[host].sku in self.world.ports.skus
+        return self.world.services.inventory.hosts[host].sku in self.world.services.skus
 
     def __enter__(self) -> "_ScreenOutput":
         err = SafeConsole(stderr=True)
@@ -255,8 +255,8 @@ def _build_expectations(runtime: DiagnosisRuntime) -> Callable[[str, str, str | 
     """Return the SKU lookup; hosts without SKU are compared only with each other."""
 
     def expected(host: str, key: str, device: str | None) -> Value:
-        row = runtime.ports.inventory.hosts.get(host)
-        sku = runtime.ports.skus.get(row.sku) if row else None
+        row = runtime.services.inventory.hosts.get(host)
+        sku = runtime.services.skus.get(row.sku) if row else None
         return sku.get_expected(key, device) if sku else None
 
     return expected

@@ -1,6 +1,6 @@
-"""Piped input, line by line and bounded.
+"""Read piped input line by line, with a limit on the length of a line.
 
-Read in a thread, so that Ctrl-C works, and without Python's buffer, whose lock a waiting thread would hold at exit.
+A thread reads it, so that Ctrl-C works. It does not use Python's buffer, whose lock a waiting thread would hold at exit.
 """
 
 import asyncio
@@ -10,13 +10,12 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 
-# the rest of a longer line is dropped
-MAX_LINE_BYTES = 1 << 20
+MAX_LINE_BYTES = 1 << 20  # the rest of a longer line is dropped
 READ_CHUNK_BYTES = 1 << 16
 
 
 def read_first_piped_line() -> str:
-    """Read the first line and no byte beyond."""
+    """Read the first line. Leave everything after it for the next reader."""
     if (descriptor := _get_stdin_descriptor()) is None:
         return sys.stdin.readline()
     buffer = bytearray()
@@ -61,12 +60,12 @@ def _read_descriptor(descriptor: int, put: Callable[[str | None], None]) -> None
 
 
 def _split_lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    rest = bytearray()
+    line = bytearray()
     for piece in pieces:
-        head, *more = piece.split(b"\n")
-        for line in more:
-            yield bytes(rest + head)[:MAX_LINE_BYTES]
-            rest, head = bytearray(), line
-        rest += head[: max(0, MAX_LINE_BYTES - len(rest))]
-    if rest:
-        yield bytes(rest)
+        *ended, rest = piece.split(b"\n")
+        for part in ended:
+            yield bytes(line + part)[:MAX_LINE_BYTES]
+            line = bytearray()
+        line += rest[: max(0, MAX_LINE_BYTES - len(line))]
+    if line:
+        yield bytes(line)

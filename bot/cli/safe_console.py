@@ -122,9 +122,9 @@ def _clean_cell(cell: Cell) -> Text:
     return Text(sanitize_text(cell.plain), cell.style) if isinstance(cell, Text) else Text(sanitize_text(cell))
 
 
-def clip_cell(text: str, most: int) -> str:
+def clip_cell(text: str, max_width: int) -> str:
     """Cut a text between words; `…` says that it goes on."""
-    if len(text) <= most:
+    if len(text) <= max_width:
         return text
-    clipped = text[: most - 1]
+    clipped = text[: max_width - 1]
     return f"{clipped.rsplit(' ', 1)[0] if ' ' in clipped else clipped[:-1]} …"

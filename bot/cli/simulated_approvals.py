@@ -10,13 +10,13 @@ import shlex
 import tempfile
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from bot.app.diagnosis_runtime import DiagnosisRuntime
+from bot.app.diagnosis_runtime import DiagnosisRuntime, IncidentCallbacks
 from bot.cards.text import format_utc_time
 from bot.cli.local_thread import LocalThread, format_turn_answer
 from bot.incidents.dispatch.wakeups import ignore_wakeup
@@ -326,18 +326,18 @@ async def open_approval_session(
     with tempfile.TemporaryDirectory(prefix="rackmedic-chat-") as folder:
         own = settings.model_copy(update={"data_dir": Path(folder), "allow_non_durable_ledger": True, "approvers": people.may})
         async with contextlib.aclosing(await open_store(None, None)) as store:
-            inventory, clock = runtime.ports.inventory, runtime.ports.clock
+            inventory, clock = runtime.services.inventory, runtime.services.clock
             inbox, wakeups, cards = InMemoryInbox(origin), QueuedWakeups(), TerminalApprovalCards(people.may)
             ledger = await open_ledger(own, store, inventory, clock)
             rights = ApprovalRights(people, inventory, own.approvers, inbox.get_origin)
             index = ActionIndex(store.redis, clock)
-            ports = replace(runtime.ports, decisions=OpenDecisionLookup(ledger, rights), treated=index.list_treatments)
-            thread = LocalThread(replace(runtime, ports=ports), wait, origin=origin)
+            lookups = IncidentCallbacks(decisions=OpenDecisionLookup(ledger, rights), treated=index.list_treatments)
+            thread = LocalThread(runtime, wait, origin=origin, callbacks=lookups)
             needs = ActionDependencies(
                 own,
                 store,
                 runtime.transport,
-                ports,
+                thread.graph_context,
                 ledger,
                 rights,
                 cards,

@@ -88,9 +88,9 @@ def _format_accuracy(summary: MetricsSummary) -> str:
 
 
 def _format_durations(values: Sequence[float]) -> str:
-    half, most = percentile(values, 0.5), percentile(values, 0.9)
+    median, ninth_decile = percentile(values, 0.5), percentile(values, 0.9)
     return (
-        f"half within {format_duration(half)}, nine of ten within {format_duration(most)} (of {len(values)})"
-        if half is not None and most is not None
+        f"half within {format_duration(median)}, nine of ten within {format_duration(ninth_decile)} (of {len(values)})"
+        if median is not None and ninth_decile is not None
         else "none yet"
     )

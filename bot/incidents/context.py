@@ -1,4 +1,4 @@
-"""What the Slack handlers share, and how they fail."""
+"""What all Slack handlers share: clients, permission checks, and the errors that users see."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
@@ -54,7 +54,7 @@ class HandlerContext:
     tenant_channels: Collection[str] = ()
 
     async def admit_user(self, place: SlackPlace, user: str, *, fresh: bool = False) -> None:
-        """Refuse a user or place that is not served. `fresh`: a decision depends on it."""
+        """Raise Refusal if the user or the place is not served. `fresh`: ask Slack anew, because a decision depends on it."""
         if fresh:
             self.people.refresh(place.channel, user)
         if place.channel in self.tenant_channels:
@@ -65,10 +65,10 @@ class HandlerContext:
         policy.require_colleague(await self.people.get_person(user), place.team)
 
     async def require_permission(self, act: str, user: str, channel: str, origin: Origin | None = None) -> None:
-        """Refuse an admitted user without the role for this act.
+        """Raise Refusal if an admitted user lacks the role for this act.
 
-        Slack is asked only where more than the operator role is needed. The ledger checks votes against the action's
-        own request.
+        Slack is asked only if the act needs more than the operator role. The ledger checks votes itself, against the terms
+        of the action.
         """
         if ACTS[act].by_request or PersonRole.OPERATOR in self.roles.get_roles(act):
             return
@@ -76,32 +76,34 @@ class HandlerContext:
 
     async def get_roles(self, user: str, channel: str, origin: Origin | None = None) -> frozenset[PersonRole]:
         """Return the user's roles in an operator channel."""
-        found = {PersonRole.OPERATOR}
+        roles = {PersonRole.OPERATOR}
         if user in await self.list_approvers(channel, origin):
-            found.add(PersonRole.APPROVER)
-        for role, named in self.roles.named_people:
-            groups = [await self.people.list_members(group) for group in named.groups]
-            if user in named.users or any(user in members for members in groups):
-                found.add(role)
-        return frozenset(found)
+            roles.add(PersonRole.APPROVER)
+        for role, holders in self.roles.named_people:
+            groups = [await self.people.list_members(group) for group in holders.groups]
+            if user in holders.users or any(user in members for members in groups):
+                roles.add(role)
+        return frozenset(roles)
 
     async def list_approvers(self, channel: str, origin: Origin | None = None) -> frozenset[str]:
-        """Return the approvers' user ids; a tenant's channel may name its own."""
-        theirs = policy.find_tenant_channel(origin, self.channel_bindings) if origin else None
-        row = theirs if theirs and theirs.approvers else self.channel_bindings.get(channel)
-        members = await self.people.list_members(row.approvers) if row and row.approvers else frozenset()
+        """Return the approvers' user ids. A tenant's channel may have approvers of its own."""
+        binding = self.channel_bindings.get(channel)
+        tenant_binding = policy.find_tenant_channel(origin, self.channel_bindings) if origin else None
+        if tenant_binding and tenant_binding.approvers:
+            binding = tenant_binding
+        members = await self.people.list_members(binding.approvers) if binding and binding.approvers else frozenset()
         return members | (self.approvals.always if self.approvals else frozenset())
 
     def notify_stored(self, incident: str, *, opened: bool = False) -> None:
-        """Wake a worker; for a new incident show the first card."""
+        """Wake a worker after an item was stored. `opened`: the incident is new, so show its first card."""
         self.tasks.spawn_task("wake", self.wake(incident))
         if opened:
             self.tasks.spawn_task("first_card", self.publish_progress(Progress(incident, "queued", "On it.")))
 
     async def queue_reply(self, place: Origin, key: str, card: Card) -> None:
-        """Queue an answer, posted once per key despite rate limits and crashes.
+        """Queue an answer that is posted once for each key, despite rate limits and crashes.
 
-        Without the store it is posted at once, without a retry.
+        If the store does not answer, post it at once and do not retry.
         """
         try:
             async with guard_store():
@@ -115,7 +117,7 @@ def render_refusal(refusal: Refusal) -> Card:
 
 
 def require_approvals(context: HandlerContext) -> ApprovalServices:
-    """Return the approval services. Raises Refusal where nothing can be approved."""
+    """Return the approval services. Raises Refusal if approvals are not set up."""
     if context.approvals is None:
         raise Refusal(APPROVALS_NOT_SET_UP)
     return context.approvals

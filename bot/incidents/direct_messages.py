@@ -1,7 +1,7 @@
-"""Direct messages to the app: store each question before Slack is acknowledged, and decorate the conversation.
+"""Direct messages to the app: store each question before Slack is acknowledged, and show prompts, a status and a title.
 
-Bolt's `AsyncAssistant` is not used: it takes messages from the listener that leaves what it cannot store
-unacknowledged, and it stores in message metadata which channel people look at.
+Bolt's `AsyncAssistant` is not used. It would take the messages from our listener, which acknowledges only what it has
+stored, and it stores in message metadata which channel people look at.
 """
 
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ PERMANENT_ERRORS = frozenset(
 
 @dataclass
 class DirectMessages:
-    """One per process. A conversation is not an incident, so `inbox` has other keys."""
+    """Stores questions of this process's conversations. They are no incidents, so `inbox` has keys of its own."""
 
     client: AsyncWebClient
     inbox: Inbox
@@ -35,13 +35,13 @@ class DirectMessages:
     tasks: BackgroundTasks
     _refused_methods: set[str] = field(default_factory=set)
 
-    async def store(self, origin: Origin, key: str, at: datetime, wish: DirectRequest) -> None:
-        """Store a question once and wake this process. Only its `wish` is stored, not the text."""
+    async def store(self, origin: Origin, key: str, at: datetime, request: DirectRequest) -> None:
+        """Store a question once and wake this process. Only what it asks for is stored, not its text."""
 
-        def item(conversation: str) -> InboxItem:
-            return InboxItem(id=key, kind="ask", incident=conversation, at=at, user=origin.user, data={"wish": wish})
+        def build_item(conversation: str) -> InboxItem:
+            return InboxItem(id=key, kind="ask", incident=conversation, at=at, user=origin.user, data={"wish": request})
 
-        received = await self.inbox.open_or_join(origin, key, item)
+        received = await self.inbox.open_or_join(origin, key, build_item)
         if not received.duplicate:
             await self.wakeups.wake(received.incident)
 
@@ -49,7 +49,7 @@ class DirectMessages:
         self.tasks.spawn_task("prompts", self.suggest_prompts(channel, thread_ts))
 
     async def suggest_prompts(self, channel: str, thread_ts: str = "") -> None:
-        """Name the thread only with an assistant view: with a thread, Slack shows an agent's prompts nowhere."""
+        """Suggest prompts. Name a thread only in an assistant view: an app's prompts with a thread are shown nowhere."""
         await self._decorate(
             "setSuggestedPrompts",
             channel,
@@ -65,14 +65,14 @@ class DirectMessages:
     async def set_title(self, channel: str, thread_ts: str, title: str) -> None:
         await self._decorate("setTitle", channel, thread_ts, title=title)
 
-    async def _decorate(self, method: str, channel: str, thread_ts: str, **what: object) -> None:
+    async def _decorate(self, method: str, channel: str, thread_ts: str, **arguments: object) -> None:
         if method in self._refused_methods:
             return
         thread = {"thread_ts": thread_ts} if thread_ts else {}
         try:
-            await self.client.api_call(f"assistant.threads.{method}", json={"channel_id": channel, **thread, **what})
+            await self.client.api_call(f"assistant.threads.{method}", json={"channel_id": channel, **thread, **arguments})
         except SLACK_ERRORS as error:
-            code = error.response["error"] if isinstance(error, SlackApiError) else ""
-            if code in PERMANENT_ERRORS:
+            is_permanent = isinstance(error, SlackApiError) and error.response["error"] in PERMANENT_ERRORS
+            if is_permanent:
                 self._refused_methods.add(method)
-            log.info("direct.not_decorated", method=method, error=str(error)[:200], remembered=code in PERMANENT_ERRORS)
+            log.info("direct.not_decorated", method=method, error=str(error)[:200], remembered=is_permanent)

@@ -106,7 +106,9 @@ def parse_lesson_form(payload: Mapping[str, Any]) -> LessonEdit:
         CAUSE_BLOCK_ID: (cause, MAX_TEXT_CHARS),
         RESOLUTION_BLOCK_ID: (fix, MAX_TEXT_CHARS),
     }
-    problems |= {block: f"At most {most} characters." for block, (text, most) in longest.items() if len(text) > most}
+    for block, (text, max_chars) in longest.items():
+        if len(text) > max_chars:
+            problems[block] = f"At most {max_chars} characters."
     if not label:
         problems[LABEL_BLOCK_ID] = "Choose what it was."
     if problems:
@@ -114,8 +116,8 @@ def parse_lesson_form(payload: Mapping[str, Any]) -> LessonEdit:
     return edit
 
 
-def _render_field(name: str, words: str, initial: str, most: int, *, multiline: bool = False, optional: bool = False) -> Block:
-    return blocks.input_block(name, words, blocks.text_input(initial=initial, multiline=multiline, most=most), optional=optional)
+def _render_field(name: str, words: str, initial: str, max_chars: int, *, multiline: bool = False, optional: bool = False) -> Block:
+    return blocks.input_block(name, words, blocks.text_input(initial=initial, multiline=multiline, max_chars=max_chars), optional=optional)
 
 
 def _render_lesson_lines(lesson: Lesson, titles: Mapping[str, str]) -> list[Line]:

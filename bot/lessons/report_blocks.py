@@ -10,25 +10,26 @@ from graph.guide_rendering import count_answered_steps, render_guide_summary
 from graph.report import MatchedLesson, Report, SiteNote
 from graph.state import Conjecture
 
-# distinguishable by shape: no evidence yet, findings fit, a finding contradicts
+# The marks differ in shape: no evidence yet, the findings fit, a finding contradicts.
 STANDING_MARKS = {"open": "◌", "supported": "◐", "refuted": "✗"}
-MAX_BASIS_LINES = 2  # shown lines of an idea's evidence
+MAX_BASIS_LINES = 2  # of the findings that an idea rests on
 MODEL_IDEA_TEXT = "A model wrote this; I did not run it."
-MAX_STEP_LINES = 6  # step lines beside the title
-MAX_GUIDE_CHARS = 1200  # characters in all
+MAX_STEP_LINES = 6  # of a guide, below its title
+MAX_GUIDE_CHARS = 1200
 
 
 def render_recalled_lessons(report: Report, titles: Mapping[str, str]) -> list[Block]:
-    return [blocks.section(*_render_recalled_lines(report.recalled, bool(report.root_causes), titles))] if report.recalled else []
-
-
-def _render_recalled_lines(lessons: Sequence[MatchedLesson], found: bool, titles: Mapping[str, str]) -> list[Line]:
-    if found:
-        return [(f"🎓 As in {_format_source(lesson)}: {lesson.title}",) for lesson in lessons]
-    return [
-        (f"🎓 It sounds like {_format_source(lesson)}, which was: {titles.get(lesson.label, lesson.label)}. That proves nothing here.",)
-        for lesson in lessons
-    ]
+    """Render the lessons of similar incidents. `titles` are those of causes by label."""
+    if not report.recalled:
+        return []
+    lines: list[Line] = []
+    for lesson in report.recalled:
+        source, cause = _format_source(lesson), titles.get(lesson.label, lesson.label)
+        if report.root_causes:
+            lines.append((f"🎓 As in {source}: {lesson.title}",))
+        else:
+            lines.append((f"🎓 It sounds like {source}, which was: {cause}. That proves nothing here.",))
+    return [blocks.section(*lines)]
 
 
 def _format_source(lesson: MatchedLesson) -> str:
@@ -37,7 +38,8 @@ def _format_source(lesson: MatchedLesson) -> str:
 
 
 def render_site_notes(report: Report) -> list[Block]:
-    return [blocks.section(*(line for note in report.notes for line in _render_note_lines(note)))] if report.notes else []
+    lines = [line for note in report.notes for line in _render_note_lines(note)]
+    return [blocks.section(*lines)] if lines else []
 
 
 def _render_note_lines(note: SiteNote) -> list[Line]:
@@ -49,7 +51,7 @@ def _render_note_lines(note: SiteNote) -> list[Line]:
 
 
 def render_ideas(ideas: Sequence[Conjecture]) -> list[Block]:
-    """Return a section per idea, refuted ones last."""
+    """Render a section for each idea of the model. Refuted ideas come last."""
     if not ideas:
         return []
     ordered = sorted(ideas, key=lambda idea: idea.standing == "refuted")
@@ -61,31 +63,28 @@ def _render_idea_lines(idea: Conjecture) -> list[Line]:
     title: Line = (f"{STANDING_MARKS[idea.standing]} ", bold(idea.title), f" · {idea.standing}")
     if idea.standing == "refuted":
         return [title, (f"Against it: {idea.doubt}",)] if idea.doubt else [title]
-    return [
-        title,
-        (idea.cause,),
-        *((italic("rests on:"), f" {line}") for line in idea.rests[:MAX_BASIS_LINES]),
-        *([(italic("would prove it:"), f" {idea.confirms}")] if idea.confirms else []),
-        *([(italic("would refute it:"), f" {idea.refutes}")] if idea.refutes else []),
-        *([(italic("I looked for it at:"), f" {'; '.join(idea.looks)}")] if idea.looks else []),
-        *([(italic("against it:"), f" {idea.doubt}")] if idea.doubt else []),
-        *((f"• {words}",) for words in idea.suggestions),
-    ]
+    notes = (
+        *(("rests on:", finding) for finding in idea.rests[:MAX_BASIS_LINES]),
+        ("would prove it:", idea.confirms),
+        ("would refute it:", idea.refutes),
+        ("I looked for it at:", "; ".join(idea.looks)),
+        ("against it:", idea.doubt),
+    )
+    note_lines: list[Line] = [(italic(name), f" {text}") for name, text in notes if text]
+    return [title, (idea.cause,), *note_lines, *((f"• {suggestion}",) for suggestion in idea.suggestions)]
 
 
 def render_guide(report: Report) -> list[Block]:
+    """Render the guide that was called, or that matches the findings, with its progress."""
     run = report.guide
     if run is None:
         return []
     progress = f"{count_answered_steps(run)} of {len(run.steps)} steps answered"
     if not run.called:
-        return [
-            blocks.line_section(
-                "📋 Guide “", bold(run.title), f"”: {progress} by the checks so far. To go through it: ", code(f"run guide {run.id}")
-            )
-        ]
-    resume_line: Line = (
-        (" · to continue: ", code(f"run guide {run.id}")) if run.due or any(step.mark == "next" for step in run.steps) else ()
-    )
-    title: Line = ("📋 ", bold(run.title), f" · {progress}", *resume_line)
-    return [blocks.clipped_section(title, *((line,) for line in render_guide_summary(run, MAX_STEP_LINES)), room=MAX_GUIDE_CHARS)]
+        text = f"”: {progress} by the checks so far. To go through it: "
+        return [blocks.line_section("📋 Guide “", bold(run.title), text, code(f"run guide {run.id}"))]
+    can_continue = bool(run.due) or any(step.mark == "next" for step in run.steps)
+    resume_parts: Line = (" · to continue: ", code(f"run guide {run.id}")) if can_continue else ()
+    title: Line = ("📋 ", bold(run.title), f" · {progress}", *resume_parts)
+    step_lines = [(line,) for line in render_guide_summary(run, MAX_STEP_LINES)]
+    return [blocks.clipped_section(title, *step_lines, room=MAX_GUIDE_CHARS)]

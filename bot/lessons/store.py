@@ -33,9 +33,9 @@ _DROP_ORDER = {"refused": 0, "folded": 1, "retired": 1, "draft": 2}
 
 
 class LessonStore:
-    def __init__(self, redis: Redis, *, most: int = MAX_LESSONS) -> None:
+    def __init__(self, redis: Redis, *, max_lessons: int = MAX_LESSONS) -> None:
         self._redis = redis
-        self._most = most
+        self._max_lessons = max_lessons
         self._offer, self._change, self._drop = (redis.register_script(text) for text in (OFFER_SCRIPT, CHANGE_SCRIPT, DROP_SCRIPT))
 
     async def get_version(self) -> int:
@@ -68,7 +68,7 @@ class LessonStore:
                 return after
 
     async def _make_room(self) -> bool:
-        if await to_coroutine(self._redis.hlen(LESSONS_KEY)) < self._most:
+        if await to_coroutine(self._redis.hlen(LESSONS_KEY)) < self._max_lessons:
             return True
         rows = [lesson for lesson in await self.list_lessons() if lesson.state in _DROP_ORDER]
         for row in sorted(rows, key=lambda one: (_DROP_ORDER[one.state], one.settled or one.on)):

@@ -27,7 +27,7 @@ _ATTACHMENT_TEXT = (
 
 @dataclass(frozen=True, slots=True)
 class ProviderTicketView:
-    """`stage`: as in the outbox; `digest`: of the draft that was shown."""
+    """What the message shows. `stage` is the stage of the outbox, and `digest` belongs to the draft that was shown."""
 
     incident: str
     stage: str
@@ -42,50 +42,55 @@ class ProviderTicketView:
 
     @property
     def is_for_this_site(self) -> bool:
-        """True if this site must fix everything found."""
-        return bool(self.causes) and not any(row.ours for row in self.causes) and self.state not in PROVED_STATES
+        """Return whether this site must fix all causes that the provider found."""
+        if not self.causes or self.state in PROVED_STATES:
+            return False
+        return not any(cause.ours for cause in self.causes)
 
 
 def render_provider_ticket(view: ProviderTicketView) -> Card:
     head, *lines = _format_status(view)
-    cause_blocks = [block for row in view.causes for block in tenant_card.render_cause(row, ENGLISH)] if view.stage == "sent" else []
-    return blocks.build_card(
-        head, [blocks.line_section(bold(head)), *([blocks.section(*lines)] if lines else []), *cause_blocks, *_render_buttons(view)]
-    )
+    parts = [blocks.line_section(bold(head))]
+    if lines:
+        parts.append(blocks.section(*lines))
+    if view.stage == "sent":
+        for cause in view.causes:
+            parts += tenant_card.render_cause(cause, ENGLISH)
+    return blocks.build_card(head, [*parts, *_render_buttons(view)])
 
 
-def render_provider_message(ticket: str, words: str) -> Card:
-    """Return the provider's message, verbatim and never as markup."""
+def render_provider_message(ticket: str, text: str) -> Card:
+    """Render the provider's message as it is. Nothing in it is markup."""
     head = "Your provider writes"
     return blocks.build_card(
-        f"{head}: {words[:200]}",
+        f"{head}: {text[:200]}",
         [
             blocks.line_section("💬 ", bold(f"{head}:")),
-            blocks.code_section(split_lines(words), limit=MAX_QUOTED_CHARS),
+            blocks.code_section(split_lines(text), limit=MAX_QUOTED_CHARS),
             blocks.context(("Written by your provider about ticket ", code(ticket), " and forwarded unchanged. I do not act on it.")),
         ],
     )
 
 
 def render_update(view: ProviderTicketView) -> Card:
-    """Return a separate message, as an edit notifies no one."""
+    """Render a new state as a message of its own, because Slack notifies nobody of an edit."""
     if view.is_for_this_site:
-        words = f"🛠 Your provider, ticket {view.ticket}: “{TENANT_CAUSE_TEXT}”"
-        return blocks.build_card(words, [blocks.line_section(words)])
-    words = f"{'✅' if view.state in PROVED_STATES else '📨'} Your provider, ticket {view.ticket}: “{format_state(view.state)}”"
-    return blocks.build_card(words, [blocks.line_section(words)])
+        mark, status = "🛠", TENANT_CAUSE_TEXT
+    else:
+        mark, status = "✅" if view.state in PROVED_STATES else "📨", format_state(view.state)
+    text = f"{mark} Your provider, ticket {view.ticket}: “{status}”"
+    return blocks.build_card(text, [blocks.line_section(text)])
 
 
-def render_refusal(words: str) -> Card:
-    return blocks.build_card(words, [blocks.line_section(words)])
+def render_refusal(reason: str) -> Card:
+    return blocks.build_card(reason, [blocks.line_section(reason)])
 
 
 def format_attachment_note(*, facts_kept: bool = True) -> str:
-    """Return the comment above the shown file."""
-    missing_note = (
-        "" if facts_kept else " I could not check the facts: the outputs of this incident are no longer stored, or not on this machine."
-    )
-    return f"{_ATTACHMENT_TEXT}{missing_note}"
+    """Return the comment above the file that shows what would be sent."""
+    if facts_kept:
+        return _ATTACHMENT_TEXT
+    return f"{_ATTACHMENT_TEXT} I could not check the facts: the outputs of this incident are no longer stored, or not on this machine."
 
 
 def format_state(state: str) -> str:
@@ -93,7 +98,7 @@ def format_state(state: str) -> str:
 
 
 def parse_provider_click(payload: Mapping[str, Any]) -> ButtonClick:
-    """Parse a click; `item` is the digest shown."""
+    """Parse a click. Its `item` is the digest of the draft that was shown."""
     return parse_button_click(payload, BUTTONS)
 
 
@@ -116,8 +121,8 @@ def _format_status(view: ProviderTicketView) -> list[Any]:
             ]
 
 
-def _build_line(words: str) -> Line:
-    return (words,)
+def _build_line(text: str) -> Line:
+    return (text,)
 
 
 def _render_ticket_line(view: ProviderTicketView) -> Line:
@@ -128,12 +133,9 @@ def _render_ticket_line(view: ProviderTicketView) -> Line:
 def _render_buttons(view: ProviderTicketView) -> list[Block]:
     if view.stage == "shown":
         value = encode_button_value(view.incident, view.digest)
-        return [
-            blocks.actions(
-                blocks.button("Send this", SEND_ACTION_ID, value, style="primary"), blocks.button("Not now", BACK_ACTION_ID, value)
-            )
-        ]
+        send = blocks.button("Send this", SEND_ACTION_ID, value, style="primary")
+        return [blocks.actions(send, blocks.button("Not now", BACK_ACTION_ID, value))]
     if view.stage == "waiting":
         return []
-    words = "Send what is new…" if view.stage == "sent" else "Send to provider…"
-    return [blocks.actions(blocks.button(words, SHOW_ACTION_ID, encode_button_value(view.incident)))]
+    label = "Send what is new…" if view.stage == "sent" else "Send to provider…"
+    return [blocks.actions(blocks.button(label, SHOW_ACTION_ID, encode_button_value(view.incident)))]

@@ -49,7 +49,7 @@ class ProviderCards:
     """Draws the provider message after turns and on each change."""
 
     client: SlackClient
-    kept: EditableMessages
+    editable_messages: EditableMessages
     inbox: Inbox
     people: People
     outbox: Outbox
@@ -66,49 +66,56 @@ class ProviderCards:
             log.warning("provider.not_painted", incident=incident, error=str(error)[:200])
 
     async def _put_card(self, origin: Origin, incident: str) -> None:
-        async with self.kept.cards.hold_lock(incident, CARD_NAME, wait=LOCK_WAIT) as alone:
+        async with self.editable_messages.cards.hold_lock(incident, CARD_NAME, wait=LOCK_WAIT) as alone:
             if not alone:
                 return
             row = await self.outbox.load_row(incident)
             view = await self.build_view(row)
-            await self.kept.put_message(
+            await self.editable_messages.put_message(
                 origin,
                 incident,
                 CARD_NAME,
                 provider_ticket.render_provider_ticket(view),
                 {"event_type": PROVIDER_EVENT_TYPE, "event_payload": {"incident": incident}},
             )
-            stands = f"{row.ticket}/{'yours' if view.is_for_this_site else row.state}"
-            if row.ticket and row.state and await self.kept.cards.get(incident, ANNOUNCED_NAME) != stands:
-                poster = IdempotentPoster(self.client, self.kept.cards)
-                await poster.post_change(origin, incident, provider_ticket.render_update(view), MOVED_EVENT_TYPE, ANNOUNCED_NAME, stands)
+            if row.ticket and row.state:
+                await self._announce_state(origin, incident, view)
+
+    async def _announce_state(self, origin: Origin, incident: str, view: ProviderTicketView) -> None:
+        """Post the ticket's state in the thread if it differs from the one posted last."""
+        state = f"{view.ticket}/{'yours' if view.is_for_this_site else view.state}"
+        cards = self.editable_messages.cards
+        if await cards.get(incident, ANNOUNCED_NAME) != state:
+            poster = IdempotentPoster(self.client, cards)
+            await poster.post_change(origin, incident, provider_ticket.render_update(view), MOVED_EVENT_TYPE, ANNOUNCED_NAME, state)
 
     async def build_view(self, outbox_row: OutboxRow) -> ProviderTicketView:
-        by = await self.people.get_name(outbox_row.by)
-        found = build_card_causes(parse_found_causes(outbox_row.notes))
+        sender_name = await self.people.get_name(outbox_row.by)
+        causes = build_card_causes(parse_found_causes(outbox_row.notes))
         return ProviderTicketView(
             outbox_row.incident,
             outbox_row.stage,
             outbox_row.draft,
-            by,
+            sender_name,
             outbox_row.ticket,
             outbox_row.state,
             outbox_row.trouble,
             outbox_row.refused,
             outbox_row.tries,
-            found,
+            causes,
         )
 
-    async def post_provider_message(self, incident: str, ticket: str, words: ProviderMessage) -> bool:
-        """Post a provider message once; True if it is in the thread."""
+    async def post_provider_message(self, incident: str, ticket: str, message: ProviderMessage) -> bool:
+        """Post a provider's message once. Return whether it is in the thread now."""
         origin = await self.inbox.get_origin(incident)
         if origin is None or origin.kind != "slack" or not origin.thread_ts:
             return False
-        about = f"{ticket}/{words.n}"
-        marked = {"event_type": MESSAGE_EVENT_TYPE, "event_payload": {"about": about}}
+        message_id = f"{ticket}/{message.n}"
+        metadata = {"event_type": MESSAGE_EVENT_TYPE, "event_payload": {"about": message_id}}
+        card = provider_ticket.render_provider_message(ticket, message.text)
         try:
-            await IdempotentPoster(self.client, self.kept.cards).post_once(
-                origin, incident, f"provider_said:{about}", provider_ticket.render_provider_message(ticket, words.text), marked
+            await IdempotentPoster(self.client, self.editable_messages.cards).post_once(
+                origin, incident, f"provider_said:{message_id}", card, metadata
             )
         except SLACK_ERRORS as error:
             log.warning("provider.not_said", incident=incident, error=str(error)[:200])
@@ -123,17 +130,17 @@ class ProviderCards:
 
 
 def _needs_provider(incident_view: IncidentView, taxonomy: Taxonomy) -> bool:
-    """Return True if handed off, or if a cause is not the tenant's to fix."""
+    """Return whether the incident was handed off, or has a cause that the tenant cannot fix."""
     if incident_view.ticket is not None and incident_view.ticket.handed:
         return True
-    report = incident_view.report
-    found = [taxonomy.leaves[row.label] for row in (report.root_causes if report else ()) if row.label in taxonomy.leaves]
-    return any(leaf.owner != "customer" for leaf in found)
+    root_causes = incident_view.report.root_causes if incident_view.report else ()
+    leaves = [taxonomy.leaves[cause.label] for cause in root_causes if cause.label in taxonomy.leaves]
+    return any(leaf.owner != "customer" for leaf in leaves)
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderHandlers:
-    """Handles buttons: only for this workspace's members, in the incident's own thread."""
+    """Handles the buttons of the provider message. Only this workspace's members may press them, in the incident's thread."""
 
     context: HandlerContext
     cards: ProviderCards
@@ -141,57 +148,57 @@ class ProviderHandlers:
 
     async def handle_click(self, payload: Payload) -> None:
         """Show, send or drop the draft. Raises Refusal if the user may not, or if the draft is outdated."""
-        pressed = provider_ticket.parse_provider_click(payload)
+        click = provider_ticket.parse_provider_click(payload)
         user = str(payload["user"]["id"])
-        origin = await self._authorize_click(payload, pressed)
+        origin = await self._authorize_click(payload, click)
         await self.context.require_permission(f"button.{payload['actions'][0]['action_id']}", user, origin.channel, origin)
-        match pressed.does:
+        match click.does:
             case "show":
-                self.context.tasks.spawn_task("provider_shows", self._show_document(origin, pressed.incident))
+                self.context.tasks.spawn_task("provider_shows", self._show_document(origin, click.incident))
             case "send":
-                await self._queue_sending(pressed, user)
+                await self._queue_sending(click, user)
             case _:
                 async with guard_store():
-                    await self.cards.outbox.drop_draft(pressed.incident)
-                self._spawn_update(pressed.incident)
+                    await self.cards.outbox.drop_draft(click.incident)
+                self._spawn_update(click.incident)
 
     async def _authorize_click(self, payload: Payload, click: ButtonClick) -> Origin:
         team, channel, user = str(payload["team"]["id"]), str(payload["channel"]["id"]), str(payload["user"]["id"])
         await self.context.admit_user(SlackPlace(team, channel), user, fresh=True)
         async with guard_store():
             origin = await self.context.inbox.get_origin(click.incident)
-            known = await self.context.inbox.find_incident(team, channel, get_thread_ts(payload))
-        if origin is None or known != click.incident or origin.channel != channel:
+            thread_incident = await self.context.inbox.find_incident(team, channel, get_thread_ts(payload))
+        if origin is None or thread_incident != click.incident or origin.channel != channel:
             raise OldButton
         return origin
 
     async def _show_document(self, origin: Origin, incident: str) -> None:
-        """Upload the file first: no send button without readable content."""
+        """Upload the document, then show the send button: people must be able to read what they send."""
         try:
-            made = await self.document_of(incident)
-            raw = made.document.to_canonical_bytes()
-            whole = json.dumps(json.loads(raw), indent=1, ensure_ascii=False)
+            built = await self.document_of(incident)
+            canonical = built.document.to_canonical_bytes()
+            readable = json.dumps(json.loads(canonical), indent=1, ensure_ascii=False)
             await self.context.client.files_upload_v2(
                 channel=origin.channel,
                 thread_ts=origin.thread_ts,
-                content=whole,
+                content=readable,
                 filename=f"ticket-{incident}.json",
                 title="What would leave for your provider",
-                initial_comment=provider_ticket.format_attachment_note(facts_kept=made.facts_kept),
+                initial_comment=provider_ticket.format_attachment_note(facts_kept=built.facts_kept),
             )
         except (IncidentNotFound, *SLACK_ERRORS) as error:
             log.warning("provider.not_shown", incident=incident, error=str(error)[:200])
-            words = str(error) if isinstance(error, IncidentNotFound) else NOT_SHOWN
-            await post_message(self.context.client, origin.channel, origin.thread_ts, provider_ticket.render_refusal(words))
+            reason = str(error) if isinstance(error, IncidentNotFound) else NOT_SHOWN
+            await post_message(self.context.client, origin.channel, origin.thread_ts, provider_ticket.render_refusal(reason))
             return
-        await self.cards.outbox.save_draft(incident, made.document.to_canonical_bytes())
+        await self.cards.outbox.save_draft(incident, canonical)
         await self.cards.update_card(incident)
 
     async def _queue_sending(self, click: ButtonClick, user: str) -> None:
-        """Queue before the click is acknowledged; `TicketSender` sends."""
+        """Queue the draft before the click is acknowledged. `TicketSender` sends it."""
         async with guard_store():
-            came = await self.cards.outbox.queue_draft(click.incident, click.item, user)
-        if came is ClickResult.OLD:
+            result = await self.cards.outbox.queue_draft(click.incident, click.item, user)
+        if result is ClickResult.OLD:
             raise Refusal(DRAFT_OUTDATED)
         self._spawn_update(click.incident)
 

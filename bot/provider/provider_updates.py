@@ -20,8 +20,8 @@ from tools.clock import Clock
 
 MAX_MESSAGES_PER_ANSWER = 5  # per ticket; further messages come with the next answer
 MAX_CAUSES_PER_ANSWER = 3  # per ticket
-MAX_MESSAGE_CHARS = 1500  # limits of a message
-MAX_BLOCK_CHARS = 1500  # of a paste block
+MAX_MESSAGE_CHARS = 1500
+MAX_BLOCK_CHARS = 1500  # of lines to paste
 _MAX_SENTENCE_CHARS = 600
 _MAX_HOST_NAME_CHARS = 253
 MAX_KEPT_MESSAGES = 200  # per ticket; further ones are refused
@@ -36,11 +36,11 @@ return n
 """
 
 
-def _build_truncator(most: int) -> BeforeValidator:
-    def kept(value: Any) -> Any:
-        return redact_start(value, most) if isinstance(value, str) else value
+def _build_truncator(max_chars: int) -> BeforeValidator:
+    def truncate(value: Any) -> Any:
+        return redact_start(value, max_chars) if isinstance(value, str) else value
 
-    return BeforeValidator(kept)
+    return BeforeValidator(truncate)
 
 
 MessageText = Annotated[str, _build_truncator(MAX_MESSAGE_CHARS)]
@@ -54,7 +54,7 @@ class _UpdateModel(BaseModel):
 
 
 class ProviderMessage(_UpdateModel):
-    """What one of their people told the customer. `n` counts a ticket's from one, so that each is heard once."""
+    """A message of the provider's people to the tenant. `n` counts a ticket's messages from one, so that each is posted once."""
 
     n: Annotated[int, Field(ge=1, le=1_000_000)]
     at: datetime
@@ -62,7 +62,10 @@ class ProviderMessage(_UpdateModel):
 
 
 class ProviderCause(_UpdateModel):
-    """A cause that they found, in customers' words. Where it is not `ours` (the provider's), the customer mends it: how stands in the rest."""
+    """A cause that the provider found, in words for the tenant.
+
+    If it is not `ours`, the provider's, the tenant must fix it: `change`, `block` and `works` say how.
+    """
 
     title: Sentence
     words: Sentence
@@ -116,24 +119,28 @@ def _build_provider_cause(cause: TenantCause) -> ProviderCause:
 
 
 class ProviderMessageStore:
+    """The messages to the sender of each ticket."""
+
     def __init__(self, redis: Redis, clock: Clock, keys: RedisKeys | None = None) -> None:
         self._redis = redis
         self._clock = clock
         self._keys = keys or RedisKeys()
-        self._tell = redis.register_script(APPEND_MESSAGE_SCRIPT)
+        self._append = redis.register_script(APPEND_MESSAGE_SCRIPT)
 
-    async def append_message(self, incident: str, key: str, words: str) -> int:
-        """Store a message; return its number, 0 if full. Idempotent per key."""
-        message = ProviderMessage(n=1, at=self._clock.now(), text=redact_start(words, MAX_MESSAGE_CHARS))
-        return int(await self._tell(keys=[self._build_row_key(incident)], args=[key, message.model_dump_json(), MAX_KEPT_MESSAGES]))
+    async def append_message(self, incident: str, key: str, text: str) -> int:
+        """Store a message once for each key. Return its number, or 0 if the ticket has too many."""
+        message = ProviderMessage(n=1, at=self._clock.now(), text=redact_start(text, MAX_MESSAGE_CHARS))
+        return int(await self._append(keys=[self._build_row_key(incident)], args=[key, message.model_dump_json(), MAX_KEPT_MESSAGES]))
 
-    async def list_messages_after(self, incident: str, heard: int, most: int = MAX_MESSAGES_PER_ANSWER) -> tuple[ProviderMessage, ...]:
-        """Return messages after number `heard`, oldest first."""
-        numbers = range(heard + 1, heard + 1 + most)
+    async def list_messages_after(
+        self, incident: str, number: int, max_messages: int = MAX_MESSAGES_PER_ANSWER
+    ) -> tuple[ProviderMessage, ...]:
+        """Return the messages after this number, oldest first."""
+        numbers = range(number + 1, number + 1 + max_messages)
         fields = [f"words:{n}" for n in numbers]
-        stored_rows: Sequence[bytes | None] = await to_coroutine(self._redis.hmget(self._build_row_key(incident), fields))
-        rows = zip(numbers, stored_rows, strict=True)
-        return tuple(ProviderMessage.model_validate_json(raw).model_copy(update={"n": n}) for n, raw in rows if raw)
+        stored: Sequence[bytes | None] = await to_coroutine(self._redis.hmget(self._build_row_key(incident), fields))
+        messages = ((n, ProviderMessage.model_validate_json(raw)) for n, raw in zip(numbers, stored, strict=True) if raw)
+        return tuple(message.model_copy(update={"n": n}) for n, message in messages)
 
     def _build_row_key(self, incident: str) -> str:
         return self._keys.incident_key(incident, "provider")

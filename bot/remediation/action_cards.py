@@ -47,7 +47,7 @@ PERMANENT_SLACK_ERRORS = frozenset(
 
 
 class CardPostInProgress(Exception):
-    message = "Another process posts this card at this moment, with our action on it. Whoever asked asks again later."
+    message = "Another process posts this card now, with this action on it. The caller must ask again later."
 
 
 class ActionCards:
@@ -83,8 +83,8 @@ class ActionCards:
         await self._viewer.set_note(record, "held", reason)
         await self._show_card(record, CARD_KIND)
 
-    async def show_contact_state(self, record: ActionRecord, says: str) -> None:
-        await self._viewer.set_note(record, "contact", says)
+    async def show_contact_state(self, record: ActionRecord, note: str) -> None:
+        await self._viewer.set_note(record, "contact", note)
         await self._show_card(record, CARD_KIND)
 
     async def post_outcome(self, record: ActionRecord) -> None:
@@ -97,8 +97,6 @@ class ActionCards:
 
     async def list_known_rows(self, record: ActionRecord) -> Sequence[tuple[str, str]]:
         return [(str(name), str(value)) for name, value in json.loads(await self._viewer.get_note(record, "known") or "[]")]
-
-    # -- showing ----------------------------------------------------------------------------------------------------
 
     async def _show_card(self, record: ActionRecord, what: str) -> None:
         batch = await self._batches.get_batch(record.action)
@@ -123,55 +121,46 @@ class ActionCards:
             await self._paint_card(origin, record, batch)
             return
         card_data = await self._load_card_data(origin, record, batch)
-        own = next((one for one in card_data if one.record.approval == record.approval), card_data[0])
+        own = next((view for view in card_data if view.record.approval == record.approval), card_data[0])
+        is_shared_card = len(card_data) > 1
         if what == REMINDER_KIND and can_still_be_decided(own.record, self.sources.clock.now()):
-            await self._post_once(
-                origin,
-                record,
-                REMINDER_KIND,
-                batch,
-                outcomes.render_reminder(own) if len(card_data) == 1 else outcomes.render_shared_reminder(card_data),
-            )
+            reminder = outcomes.render_shared_reminder(card_data) if is_shared_card else outcomes.render_reminder(own)
+            await self._post_once(origin, record, REMINDER_KIND, batch, reminder)
         if what == OUTCOME_KIND and own.record.state is State.UNKNOWN:
-            await self._post_once(
-                origin,
-                record,
-                f"{OUTCOME_KIND}:{own.record.state}",
-                record.approval,
-                outcomes.render_outcome(own, among_others=len(card_data) > 1),
-            )
+            outcome = outcomes.render_outcome(own, among_others=is_shared_card)
+            await self._post_once(origin, record, f"{OUTCOME_KIND}:{own.record.state}", record.approval, outcome)
 
     async def _paint_card(self, origin: Origin, record: ActionRecord, batch: str) -> None:
-        """Post or edit until the card matches the ledger: records may change while Slack answers."""
-        incident, name, painted = record.action.incident, f"{CARD_KIND}:{batch}", ""
+        """Post or edit the card until it matches the ledger, because records may change while Slack answers."""
+        incident, name, posted_digest = record.action.incident, f"{CARD_KIND}:{batch}", ""
         while True:
             card_data = await self._load_card_data(origin, record, batch)
-            before = await self._cards.get(incident, name)
-            if not before and all(one.record.state in TERMINAL_STATES for one in card_data):
+            posted_ts = await self._cards.get(incident, name)
+            if not posted_ts and all(view.record.state in TERMINAL_STATES for view in card_data):
                 return
-            card = await self._redact_for_channel(
-                origin,
-                approval_card.render_approval_card(card_data[0])
-                if len(card_data) == 1
-                else shared_card.render_shared_card(card_data, self.sources.brakes),
-            )
+            card = await self._redact_for_channel(origin, self._render_card(card_data))
             card_digest = hashlib.sha256(json.dumps(card.blocks).encode()).hexdigest()
-            if card_digest == painted:
+            if card_digest == posted_digest:
                 return
-            ts = before if before not in ("", POSTING) else await self._post_first(origin, incident, batch, card, card_digest)
+            ts = posted_ts if posted_ts not in ("", POSTING) else await self._post_first(origin, incident, batch, card, card_digest)
             if card_digest != await self._cards.get(incident, f"looks:{batch}"):
                 await self._client.chat_update(channel=origin.channel, ts=ts, **build_message_args(card))
                 await self._cards.set(incident, f"looks:{batch}", card_digest)
-            painted = card_digest
+            posted_digest = card_digest
 
-    async def _post_first(self, origin: Origin, incident: str, batch: str, card: Card, looks: str) -> str:
+    def _render_card(self, card_data: Sequence[ApprovalCardView]) -> Card:
+        if len(card_data) == 1:
+            return approval_card.render_approval_card(card_data[0])
+        return shared_card.render_shared_card(card_data, self.sources.brakes)
+
+    async def _post_first(self, origin: Origin, incident: str, batch: str, card: Card, digest: str) -> str:
         """Post the card. If it was posted before, it may be outdated, and the caller edits it."""
         name = f"{CARD_KIND}:{batch}"
         async with self._hold_card_lock(incident, name):
-            new = not await self._cards.get(incident, name)
+            is_new = not await self._cards.get(incident, name)
             ts = await self._once.post_once(origin, incident, name, card, _build_metadata(batch, CARD_KIND))
-            if new:
-                await self._cards.set(incident, f"looks:{batch}", looks)
+            if is_new:
+                await self._cards.set(incident, f"looks:{batch}", digest)
             return ts
 
     async def _post_once(self, origin: Origin, record: ActionRecord, what: str, about: str, card: Card) -> str:
@@ -198,22 +187,21 @@ class ActionCards:
             return notes.render_refusal(str(error))
         return card
 
-    # -- what is on a card ------------------------------------------------------------------------------------------
-
     async def _load_card_data(self, origin: Origin, record: ActionRecord, batch: str) -> list[ApprovalCardView]:
-        rows = await self._load_records(record, batch)
-        queued = await self._viewer.get_queued(rows)
-        return [replace(await self._viewer.load_card_data(origin, row), queued=queued) for row in rows]
+        records = await self._load_records(record, batch)
+        queued = await self._viewer.get_queued(records)
+        return [replace(await self._viewer.load_card_data(origin, shown), queued=queued) for shown in records]
 
     async def _load_records(self, record: ActionRecord, batch: str) -> list[ActionRecord]:
         """Return the batch's current records. Skip unreadable ones, except `record` itself."""
         records: list[ActionRecord] = []
-        for name in await self._batches.list_approvals(record.action.incident, batch):
+        for approval in await self._batches.list_approvals(record.action.incident, batch):
             try:
-                records.append(await self.sources.record_of(name))
+                records.append(await self.sources.record_of(approval))
             except Refused as error:
-                log.warning("action_cards.unreadable", approval=name, why=str(error)[:200])
-                records += [record] if name == record.approval else []
+                log.warning("action_cards.unreadable", approval=approval, why=str(error)[:200])
+                if approval == record.approval:
+                    records.append(record)
         return records or [record]
 
     async def _list_other_records(self, record: ActionRecord) -> list[ActionRecord]:

@@ -49,36 +49,38 @@ class CardBatches:
 
     async def join_batch(self, record: ActionRecord, others: Sequence[ActionRecord], now: datetime) -> str:
         """Assign the action and all pending ones like it to batches. `others` are the incident's records."""
-        waiting = [row for row in others if row.state is State.PENDING and build_batch_key(row.action) == build_batch_key(record.action)]
-        for row in sorted(waiting, key=lambda row: row.action.target):
-            await self._join_action(row, others, now)
+        key = build_batch_key(record.action)
+        pending = [other for other in others if other.state is State.PENDING and build_batch_key(other.action) == key]
+        for other in sorted(pending, key=lambda other: other.action.target):
+            await self._join_action(other, others, now)
         return await self._join_action(record, others, now)
 
     async def _join_action(self, record: ActionRecord, others: Sequence[ActionRecord], now: datetime) -> str:
         action = record.action
-        shut = await self._find_closed_batch(action, others)
+        closed_batch = await self._find_closed_batch(action, others)
         weight = action_row.count_row_chars(action)
         numbers = (_to_milliseconds(now), _to_milliseconds(now - JOIN_WINDOW), MAX_ACTIONS_PER_CARD, weight, action_row.MAX_ROWS_CHARS)
         return await self._cards.run_script(
-            JOIN_CARD_SCRIPT, action.incident, action.approval, build_batch_key(action), *map(str, numbers), shut
+            JOIN_CARD_SCRIPT, action.incident, action.approval, build_batch_key(action), *map(str, numbers), closed_batch
         )
 
     async def _find_closed_batch(self, action: Action, others: Sequence[ActionRecord]) -> str:
-        """Return the latest such batch if it is all decided or already has this host."""
+        """Return the batch that the action would join, if it can no longer: all its actions are decided, or one is on this host."""
         batch = await self._cards.get(action.incident, f"joinable:{build_batch_key(action)}")
         if not batch:
             return ""
-        names = set(await self.list_approvals(action.incident, batch))
-        batch_records = [row for row in others if row.approval in names]
-        has_pending = any(batch_record.state is State.PENDING for batch_record in batch_records)
-        batch_hosts = {host for batch_record in batch_records for host in list_targets(batch_record.action)}
-        return "" if has_pending and not batch_hosts.intersection(list_targets(action)) else batch
+        approvals = set(await self.list_approvals(action.incident, batch))
+        batch_records = [record for record in others if record.approval in approvals]
+        has_pending = any(record.state is State.PENDING for record in batch_records)
+        batch_hosts = {host for record in batch_records for host in list_targets(record.action)}
+        is_open = has_pending and not batch_hosts.intersection(list_targets(action))
+        return "" if is_open else batch
 
 
 def build_batch_key(action: Action) -> str:
-    """Return what must be equal on one card. An exclusive check never shares one."""
-    alone = action.approval if action.remedy == "run_check" else ""
-    return f"{action.remedy} {action.proves} {action.requested_by} {alone}".rstrip()
+    """Return the key that all actions on one card share. An exclusive check has a card of its own."""
+    unique_part = action.approval if action.remedy == "run_check" else ""
+    return f"{action.remedy} {action.proves} {action.requested_by} {unique_part}".rstrip()
 
 
 def _to_milliseconds(at: datetime) -> int:

@@ -42,9 +42,9 @@ class ChangeAllowance:
 
 @dataclass(frozen=True, slots=True)
 class WaveQueue:
-    """The wave of one cause: `now` are the remediation ids to propose. Numbers are hosts."""
+    """The wave of one cause, and what waits behind it. Each remediation is one host."""
 
-    now: tuple[str, ...] = ()
+    now: tuple[str, ...] = ()  # Remediation ids to propose.
     late: tuple[str, ...] = ()  # Remediation ids that wait.
     begun: int = 0  # Hosts proposed before.
     next: int = 0  # Size of the next wave.
@@ -54,8 +54,10 @@ class WaveQueue:
     newest: str = ""  # Approval id of the latest action of the cause; its card shows the queue.
 
     def format_note(self) -> str:
-        """Return the note that `wave_queue.parse_queue_note` reads; empty if nothing waits."""
-        row = {
+        """Return the queue as JSON for the cards. It is empty if nothing waits."""
+        if not self.late:
+            return ""
+        note = {
             "waits": self.waiting_count,
             "begun": self.begun + len(self.now),
             "next": self.next,
@@ -65,7 +67,7 @@ class WaveQueue:
             "newest": self.newest,
             "late": list(self.late),
         }
-        return json.dumps(row, separators=(",", ":")) if self.waiting_count else ""
+        return json.dumps(note, separators=(",", ":"))
 
     @property
     def waiting_count(self) -> int:
@@ -79,14 +81,22 @@ def plan_waves(
     let_go: Mapping[str, Collection[str]],
     now: datetime,
 ) -> dict[str, WaveQueue]:
-    """Return the wave of each cause. `let_go`: per cause the failed hosts that a person accepted."""
+    """Return the wave of each cause by its label.
+
+    Args:
+        remediations: all remediations of the incident.
+        records: its actions in the ledger.
+        allowance: the brakes and how much of them is used.
+        let_go: by cause, the failed hosts despite which a person released the next wave.
+        now: the current time.
+    """
     queues: dict[str, WaveQueue] = {}
     active_hosts = {host for record in records if record.terms.changes and _is_active(record) for host in list_targets(record.action)}
     for label in dict.fromkeys(remediation.label for remediation in remediations):
-        own = [remediation for remediation in remediations if remediation.label == label and not _is_check_only(remediation)]
-        acts = [record for record in records if record.action.proves == label and record.terms.changes]
-        queue = _plan_wave(own, acts, active_hosts, allowance, let_go.get(label, ()), now)
-        active_hosts |= {row.target for row in own if row.id in queue.now}
+        same_cause = [remediation for remediation in remediations if remediation.label == label and not _is_check_only(remediation)]
+        cause_records = [record for record in records if record.action.proves == label and record.terms.changes]
+        queue = _plan_wave(same_cause, cause_records, active_hosts, allowance, let_go.get(label, ()), now)
+        active_hosts |= {remediation.target for remediation in same_cause if remediation.id in queue.now}
         queues[label] = queue
     return queues
 
@@ -94,7 +104,7 @@ def plan_waves(
 def _plan_wave(
     remediations: Sequence[Remediation],
     records: Sequence[ActionRecord],
-    taken: Collection[str],
+    active_hosts: Collection[str],
     allowance: ChangeAllowance,
     let_go: Collection[str],
     now: datetime,
@@ -103,33 +113,45 @@ def _plan_wave(
     started = [
         remediation
         for remediation in remediations
-        if remediation not in queue and any(remediation.target in list_targets(act.action) for act in records)
+        if remediation not in queue and any(remediation.target in list_targets(record.action) for record in records)
     ]
-    blocked = [row for row in queue if row.target in taken]  # their host is being changed already: it makes no difference to the brakes
-    fresh = [row for row in queue if row not in blocked]
-    wave_size = len(_select_fitting(fresh, (), allowance, {}))
-    failed = tuple(row.target for row in started if _has_failed(row, records) and row.target not in let_go)
-    chosen, reason = _choose_wave(fresh, started, wave_size, _select_fitting(fresh, taken, allowance, allowance.used))
-    chosen, reason = ([], "failed") if failed else (chosen, reason)
-    late = tuple(row.id for row in fresh if row not in chosen)
-    at = _get_allowance_return_time(fresh, min(wave_size, len(fresh)), taken, allowance, now) if reason == "allowance" else None
-    newest = max(records, key=lambda row: row.proposed_at).approval if records else ""
+    # These may be proposed at once: their host is being changed already, so the brakes count it anyway.
+    on_active_hosts = [remediation for remediation in queue if remediation.target in active_hosts]
+    on_idle_hosts = [remediation for remediation in queue if remediation.target not in active_hosts]
+    wave_size = len(_select_fitting(on_idle_hosts, (), allowance, {}))
+    failed = tuple(remediation.target for remediation in started if _has_failed(remediation, records) and remediation.target not in let_go)
+    fitting = _select_fitting(on_idle_hosts, active_hosts, allowance, allowance.used)
+    chosen, reason = _choose_wave(on_idle_hosts, started, wave_size, fitting)
+    if failed:
+        chosen, reason = [], "failed"
+    late = tuple(remediation.id for remediation in on_idle_hosts if remediation not in chosen)
+    returns_at = None
+    if reason == "allowance":
+        next_size = min(wave_size, len(on_idle_hosts))
+        returns_at = _get_allowance_return_time(on_idle_hosts, next_size, active_hosts, allowance, now)
     return WaveQueue(
-        tuple(row.id for row in (*blocked, *chosen)), late, len(started), min(wave_size, len(late)), reason, failed, at, newest
+        now=tuple(remediation.id for remediation in (*on_active_hosts, *chosen)),
+        late=late,
+        begun=len(started),
+        next=min(wave_size, len(late)),
+        why=reason,
+        failed=failed,
+        at=returns_at,
+        newest=max(records, key=lambda record: record.proposed_at).approval if records else "",
     )
 
 
 def _choose_wave(
-    fresh: Sequence[Remediation], begun: Sequence[Remediation], whole: int, fits: list[Remediation]
+    waiting: Sequence[Remediation], started: Sequence[Remediation], wave_size: int, fitting: list[Remediation]
 ) -> tuple[list[Remediation], WaitReason]:
-    """Return the next wave and why the rest waits. Only the first may start incomplete; it is filled up later."""
-    going = any(row.is_open and row.waiting_for != "proof" for row in begun)
-    if going and len(begun) >= whole:
-        return [], "wave"
-    if begun and not going and len(fits) < min(whole, len(fresh)):
+    """Return the next wave, and why the rest waits. Only the first wave may start incomplete; it is filled up later."""
+    is_running = any(remediation.is_open and remediation.waiting_for != "proof" for remediation in started)
+    if is_running:
+        return fitting[: max(0, wave_size - len(started))], "wave"
+    if started and len(fitting) < min(wave_size, len(waiting)):
         return [], "allowance"
-    chosen = fits[: whole - len(begun)] if going else fits[:whole]
-    return chosen, "wave" if chosen or going else "allowance"
+    chosen = fitting[:wave_size]
+    return chosen, "wave" if chosen else "allowance"
 
 
 def is_waiting_for_turn(remediation: Remediation, records: Iterable[ActionRecord]) -> bool:
@@ -142,7 +164,7 @@ def is_waiting_for_turn(remediation: Remediation, records: Iterable[ActionRecord
 
 
 def _is_check_only(remediation: Remediation) -> bool:
-    """An exclusive check uses no allowance."""
+    """Return whether the remediation is an exclusive check, which uses no allowance."""
     return any(step.remedy == "run_check" for step in remediation.rungs)
 
 
@@ -158,45 +180,46 @@ def _has_failed(remediation: Remediation, records: Iterable[ActionRecord]) -> bo
 
 
 def _select_fitting(
-    queue: Sequence[Remediation], taken: Collection[str], allowance: ChangeAllowance, used: Mapping[str, BrakeUsage]
+    queue: Sequence[Remediation], active_hosts: Collection[str], allowance: ChangeAllowance, used: Mapping[str, BrakeUsage]
 ) -> list[Remediation]:
-    """Return the first remediations whose hosts fit the brakes."""
-    fits: list[Remediation] = []
-    hosts = set(taken)
-    for row in queue:
-        if _has_room(row.target, hosts, allowance, used):
-            fits.append(row)
-            hosts.add(row.target)
-    return fits
+    """Return the first remediations whose hosts fit the brakes together with the active hosts."""
+    fitting: list[Remediation] = []
+    hosts = set(active_hosts)
+    for remediation in queue:
+        if _has_room(remediation.target, hosts, allowance, used):
+            fitting.append(remediation)
+            hosts.add(remediation.target)
+    return fitting
 
 
-def _has_room(host: str, taken: Collection[str], allowance: ChangeAllowance, used: Mapping[str, BrakeUsage]) -> bool:
-    group = allowance.get_group(host)
-    active_in_group, brakes, size = (
-        {name for name in taken if allowance.get_group(name) == group},
-        allowance.brakes,
-        allowance.count_group_hosts(group),
-    )
-    spent = used.get(group) or BrakeUsage({}, {}, frozenset())
-    return (
-        len({*spent.blast, *taken, host}) <= brakes.blast_hosts
-        and len({*spent.window, *active_in_group, host}) <= brakes.get_max_in_window(size)
-        and len({*spent.busy, *active_in_group, host}) <= max(MAX_SMALL_GROUP_HOSTS, brakes.get_max_at_once(size))
-    )
+def _has_room(host: str, active_hosts: Collection[str], allowance: ChangeAllowance, used: Mapping[str, BrakeUsage]) -> bool:
+    brakes, group = allowance.brakes, allowance.get_group(host)
+    group_size = allowance.count_group_hosts(group)
+    active_in_group = {name for name in active_hosts if allowance.get_group(name) == group}
+    usage = used.get(group) or BrakeUsage({}, {}, frozenset())
+    if len({*usage.blast, *active_hosts, host}) > brakes.blast_hosts:
+        return False
+    if len({*usage.window, *active_in_group, host}) > brakes.get_max_in_window(group_size):
+        return False
+    return len({*usage.busy, *active_in_group, host}) <= max(MAX_SMALL_GROUP_HOSTS, brakes.get_max_at_once(group_size))
 
 
 def _get_allowance_return_time(
-    queue: Sequence[Remediation], enough: int, taken: Collection[str], allowance: ChangeAllowance, now: datetime
+    queue: Sequence[Remediation], wanted: int, active_hosts: Collection[str], allowance: ChangeAllowance, now: datetime
 ) -> datetime | None:
-    """Return the first time at which `enough` remediations fit the brakes."""
-    times = {at for used in allowance.used.values() for at in (*used.blast.values(), *used.window.values()) if at > now}
-    return next(
-        (at for at in sorted(times) if len(_select_fitting(queue, taken, allowance, _get_used_after(allowance.used, at))) >= enough), None
-    )
+    """Return the first time at which the `wanted` number of remediations fits the brakes."""
+    times = {at for usage in allowance.used.values() for at in (*usage.blast.values(), *usage.window.values()) if at > now}
+    for at in sorted(times):
+        fitting = _select_fitting(queue, active_hosts, allowance, _get_used_after(allowance.used, at))
+        if len(fitting) >= wanted:
+            return at
+    return None
 
 
 def _get_used_after(used: Mapping[str, BrakeUsage], at: datetime) -> dict[str, BrakeUsage]:
-    return {
-        group: BrakeUsage({h: t for h, t in row.blast.items() if t > at}, {h: t for h, t in row.window.items() if t > at}, row.busy)
-        for group, row in used.items()
-    }
+    """Return the usage that is left at a time, by group."""
+
+    def select_later(hosts: Mapping[str, datetime]) -> dict[str, datetime]:
+        return {host: until for host, until in hosts.items() if until > at}
+
+    return {group: BrakeUsage(select_later(usage.blast), select_later(usage.window), usage.busy) for group, usage in used.items()}

@@ -124,8 +124,8 @@ def _sanitize_text(text: str) -> str:
     )
 
 
-def _cut_text(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}… (+{len(text) - most:,})"
+def _cut_text(text: str, max_chars: int) -> str:
+    return text if len(text) <= max_chars else f"{text[:max_chars]}… (+{len(text) - max_chars:,})"
 
 
 def build_page_document(page: Page) -> dict[str, Any]:

@@ -25,7 +25,7 @@ MAX_OLDEST_READ = 100
 
 
 class ClosedIncidentIndex:
-    """`heard(reader, origin)`: what a reader may see of an incident from another place. `keep`: a row's TTL. `most`:
+    """`heard(reader, origin)`: what a reader may see of an incident from another place. `keep`: a row's TTL. `max_incidents`:
     ids per index.
     """
 
@@ -36,13 +36,13 @@ class ClosedIncidentIndex:
         keep: timedelta,
         keys: RedisKeys | None = None,
         *,
-        most: int = 10_000,
+        max_incidents: int = 10_000,
     ) -> None:
         self._redis = redis
         self._heard = heard
         self._keep = keep
         self._keys = keys or RedisKeys()
-        self._most = most
+        self._max_incidents = max_incidents
 
     async def save_incident(self, incident: ClosedIncident) -> None:
         score, kinds = incident.closed.timestamp(), _list_index_names(incident.all_hosts, incident.devices, incident.labels)
@@ -54,7 +54,7 @@ class ClosedIncidentIndex:
             )
             for key in (self._keys.closed_index_key("all"), *(self._keys.closed_index_key(*kind) for kind in kinds)):
                 pipe.zadd(key, {incident.incident: score})
-                pipe.zremrangebyrank(key, 0, -1 - self._most)
+                pipe.zremrangebyrank(key, 0, -1 - self._max_incidents)
                 pipe.expire(key, self._keep)
             await pipe.execute()
 

@@ -204,10 +204,10 @@ class Outbox:
             text,
         )
 
-    async def claim_due(self, most: int = 50) -> list[str]:
+    async def claim_due(self, max_rows: int = 50) -> list[str]:
         """Return due rows and postpone them by the lease, so that another sender takes over if this one dies."""
         now = self._clock.now()
-        args: list[str | int] = [self._format_score(now), self._format_score(now + self.lease), most]
+        args: list[str | int] = [self._format_score(now), self._format_score(now + self.lease), max_rows]
         return [row.decode() for row in await self._take(keys=[self._box.due], args=args)]
 
     async def begin_sending(self, name: str) -> OutboxRow | None:

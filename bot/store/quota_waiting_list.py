@@ -1,6 +1,7 @@
-"""Incidents of tenants over their quota: since when, why, and which an operator let in."""
+"""Incidents that wait because their tenant is over its quota: since when, why, and which of them an operator let in."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,8 +16,15 @@ from tools.clock import Clock
 MAX_TIMESTAMP_SECONDS = 253_000_000_000.0  # since 1970; about the last moment that a datetime can hold
 
 
+@dataclass(frozen=True, slots=True)
+class _WaitingIncident:
+    incident: str
+    since: float  # seconds since 1970
+    is_new: bool  # none of its messages was answered
+
+
 class QuotaWaitingList:
-    """Each incident is listed once, however many of its items wait."""
+    """Lists each waiting incident once, even if several of its items wait."""
 
     def __init__(self, redis: Redis, clock: Clock, *, keys: RedisKeys | None = None) -> None:
         self._redis = redis
@@ -24,7 +32,7 @@ class QuotaWaitingList:
         self._keys = keys or RedisKeys()
 
     async def add_incident(self, tenant: str, incident: str, limit: ExceededLimit) -> None:
-        """Add an incident, or keep its place."""
+        """Add an incident. An incident that waits already keeps its place."""
         until = limit.until.timestamp() if limit.until else ""
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.zadd(self._keys.waits, {f"{incident} {tenant}": self._clock.now().timestamp()}, nx=True)
@@ -38,7 +46,7 @@ class QuotaWaitingList:
             await pipe.execute()
 
     async def let_in_incident(self, tenant: str, incident: str) -> bool:
-        """Let a waiting incident pass its tenant's limits; return False where it does not wait."""
+        """Let a waiting incident pass its tenant's limits. Return False if it does not wait."""
         if await self._redis.zscore(self._keys.waits, f"{incident} {tenant}") is None:
             return False
         await to_coroutine(self._redis.sadd(self._keys.waits_let_in, incident))
@@ -48,29 +56,30 @@ class QuotaWaitingList:
         return bool(await to_coroutine(self._redis.sismember(self._keys.waits_let_in, incident)))
 
     async def prune_waiting_tenants(self) -> list[WaitingTenant]:
-        """Return one row per tenant, longest wait first, ties by name. Remove incidents with an empty inbox."""
-        waiting_rows: Any = await self._redis.zrange(self._keys.waits, 0, -1, withscores=True)
-        rows = [(*_parse_member(member), float(at)) for member, at in waiting_rows]
-        rows_by_tenant: dict[str, list[tuple[str, float, bool]]] = {}
-        for (incident, tenant, at), (waiting, is_begun) in zip(
-            rows, await self._get_incident_states([row[0] for row in rows]), strict=True
-        ):
-            if waiting:
-                rows_by_tenant.setdefault(tenant, []).append((incident, at, not is_begun))
+        """Return the waiting tenants, longest wait first, then by name. Remove incidents with an empty inbox."""
+        scored_members: Any = await self._redis.zrange(self._keys.waits, 0, -1, withscores=True)
+        entries = [(*_parse_member(member), float(at)) for member, at in scored_members]
+        states = await self._get_incident_states([incident for incident, _, _ in entries])
+        by_tenant: dict[str, list[_WaitingIncident]] = {}
+        for (incident, tenant, at), (has_items, was_answered) in zip(entries, states, strict=True):
+            if has_items:
+                by_tenant.setdefault(tenant, []).append(_WaitingIncident(incident, at, is_new=not was_answered))
             else:
                 await self.remove_incident(tenant, incident)
-        reason_by_tenant = await to_coroutine(self._redis.hgetall(self._keys.waits_why)) if rows_by_tenant else {}
-        longest = sorted(rows_by_tenant.items(), key=lambda row: (row[1][0][1], row[0]))
-        return [_build_waiting_tenant(tenant, tenant_rows, reason_by_tenant.get(tenant.encode(), b"")) for tenant, tenant_rows in longest]
+        if not by_tenant:
+            return []
+        reasons = await to_coroutine(self._redis.hgetall(self._keys.waits_why))
+        longest_first = sorted(by_tenant, key=lambda tenant: (by_tenant[tenant][0].since, tenant))
+        return [_build_waiting_tenant(tenant, by_tenant[tenant], reasons.get(tenant.encode(), b"")) for tenant in longest_first]
 
     async def _get_incident_states(self, incidents: Sequence[str]) -> list[tuple[bool, bool]]:
-        """Return for each incident (items wait, any was answered)."""
+        """Return for each incident whether items wait in its inbox, and whether any was answered."""
         async with self._redis.pipeline(transaction=False) as pipe:
             for incident in incidents:
                 pipe.llen(self._keys.incident_key(incident, "inbox"))
                 pipe.exists(self._keys.incident_key(incident, "posted"))
             replies = await pipe.execute()
-        return [(bool(waiting), bool(is_posted)) for waiting, is_posted in zip(replies[::2], replies[1::2], strict=True)]
+        return [(bool(waiting), bool(posted)) for waiting, posted in zip(replies[::2], replies[1::2], strict=True)]
 
 
 def _parse_member(member: bytes) -> tuple[str, str]:
@@ -78,10 +87,11 @@ def _parse_member(member: bytes) -> tuple[str, str]:
     return incident, tenant
 
 
-def _build_waiting_tenant(tenant: str, rows: list[tuple[str, float, bool]], why: bytes) -> WaitingTenant:
-    limit, _, until = why.decode("utf-8", "replace").partition(" ")
-    quota_limit = limit if limit in {*QuotaLimit} else QuotaLimit.INCIDENTS  # default of a damaged row
-    ends = parse_seconds(until, MAX_TIMESTAMP_SECONDS)
-    over = ExceededLimit(QuotaLimit(quota_limit), None if ends is None else datetime.fromtimestamp(ends, UTC))
-    new = frozenset(incident for incident, _, is_new in rows if is_new)
-    return WaitingTenant(tenant, tuple(incident for incident, _, _ in rows), datetime.fromtimestamp(rows[0][1], UTC), over, new)
+def _build_waiting_tenant(tenant: str, waiting: list[_WaitingIncident], reason: bytes) -> WaitingTenant:
+    name, _, until = reason.decode("utf-8", "replace").partition(" ")
+    limit = name if name in {*QuotaLimit} else QuotaLimit.INCIDENTS  # the reason is damaged
+    seconds = parse_seconds(until, MAX_TIMESTAMP_SECONDS)
+    exceeded = ExceededLimit(QuotaLimit(limit), None if seconds is None else datetime.fromtimestamp(seconds, UTC))
+    incidents = tuple(entry.incident for entry in waiting)
+    new_incidents = frozenset(entry.incident for entry in waiting if entry.is_new)
+    return WaitingTenant(tenant, incidents, datetime.fromtimestamp(waiting[0].since, UTC), exceeded, new_incidents)

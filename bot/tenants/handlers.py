@@ -68,7 +68,10 @@ MAX_CONCURRENT_MESSAGES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class TenantHandlers:
-    """Raises Refusal (to show) and StoreUnreachable (do not acknowledge)."""
+    """Handles messages and clicks in tenants' channels.
+
+    A handler raises Refusal, which the user sees, and StoreUnreachable, after which the request is not acknowledged.
+    """
 
     services: MessageServices
     cards: TenantCards
@@ -95,39 +98,38 @@ class TenantHandlers:
             elif message.mention:
                 await self._open_incident(message, row)
 
-    async def handle_edit(self, edit: EditedMessage, first: Callable[[str], bool]) -> None:
-        """Handle an edited message that was not handled before; else tell its author, once, that edits are not read.
+    async def handle_edit(self, edit: EditedMessage, is_first: Callable[[str], bool]) -> None:
+        """Handle an edited message that was not handled before. Else tell its author once that edits are not read.
 
-        `first` returns whether a text is said for the first time. Raises as `handle_message`.
+        `is_first` returns whether a key is seen for the first time.
         """
         row = policy.require_tenant_channel(edit.now.place, self.services.context.channel_bindings)
         async with guard_store():
             incident = await self.services.context.inbox.find_incident(edit.now.team, edit.now.channel, edit.now.root)
         if incident is None or not edit.called_before:
             await self.handle_message(edit.now)
-        elif first(f"{edit.now.key} is not read again"):
+        elif is_first(f"{edit.now.key} is not read again"):
             thread = edit.now.root if edit.now.in_thread else None
-            told = build_message_args(tenant_card.render_text_card(get_phrase("not_read_again", row.language)))
-            whisper = self.services.context.client.chat_postEphemeral(channel=row.channel, user=edit.now.user, thread_ts=thread, **told)
-            self.services.context.tasks.spawn_task("not_read_again", whisper)
+            note = build_message_args(tenant_card.render_text_card(get_phrase("not_read_again", row.language)))
+            post = self.services.context.client.chat_postEphemeral(channel=row.channel, user=edit.now.user, thread_ts=thread, **note)
+            self.services.context.tasks.spawn_task("not_read_again", post)
 
     def get_error_cards(self, channel: str) -> TenantErrorCards | None:
-        """Return the error cards of a tenant's channel; None for another channel."""
+        """Return the error cards of a tenant's channel. Return None for another channel."""
         row = self.services.context.channel_bindings.get(channel)
         return TenantErrorCards(row.language) if row is not None and row.kind == "tenant" else None
 
-    # -- messages -----------------------------------------------------------------------------------------------------
-
     async def _open_incident(self, message: IncomingMessage, channel_row: ChannelRow) -> None:
         origin = self._build_origin(message, channel_row)
-        said = await parse_incoming_message(self.services, message, origin)
-        if not (message.files or message.in_thread) and (not said.text or is_empty_message(said, message.at)):
+        parsed = await parse_incoming_message(self.services, message, origin)
+        is_empty = not parsed.text or is_empty_message(parsed, message.at)
+        if is_empty and not message.files and not message.in_thread:
             await self._post_reply(message, tenant_card.render_text_card(get_phrase("say_more", channel_row.language)))
             return
         async with guard_store():
-            kind, data = _classify_first_message(said, message)
-            make = partial(build_item, message, said, kind=kind, data={**data, SIDE_KEY: TENANT_SIDE})
-            received = await self.services.context.inbox.open_or_join(origin, message.key, make)
+            kind, data = _classify_first_message(parsed, message)
+            build = partial(build_item, message, parsed, kind=kind, data={**data, SIDE_KEY: TENANT_SIDE})
+            received = await self.services.context.inbox.open_or_join(origin, message.key, build)
         if not received.duplicate:
             self.services.context.notify_stored(received.incident)
             self.services.context.tasks.spawn_task("customer_card", self.cards.post_first_card(received.incident, channel_row.channel))
@@ -137,71 +139,73 @@ class TenantHandlers:
         origin = await self._get_tenant_origin(message, incident)
         if origin is None:
             return
-        said, want = apply_tenant_request(
-            self._hide_foreign_hosts(await parse_incoming_message(self.services, message, origin), origin), message.at
-        )
-        said = _normalize_hand_off(said)
+        parsed = self._hide_foreign_hosts(await parse_incoming_message(self.services, message, origin), origin)
+        parsed, request = apply_tenant_request(parsed, message.at)
+        parsed = _normalize_hand_off(parsed)
         async with guard_store():
             before = await self.services.thread_activity.record_message(
-                incident, message.ts, message.user, question=said.text.endswith("?")
+                incident, message.ts, message.user, question=parsed.text.endswith("?")
             )
-        heed = await classify_message_addressing(self.services, message, said, before)
-        if heed is Addressing.SILENCE:
+        addressing = await classify_message_addressing(self.services, message, parsed, before)
+        if addressing is Addressing.SILENCE:
             self._quote_internally(origin, incident, message)
             return
-        always = message.mention or said.intent in ALWAYS_ANSWERED_INTENTS or want in ANY_TIME
+        always = message.mention or parsed.intent in ALWAYS_ANSWERED_INTENTS or request in ANY_TIME
         if not await self._admit_answer(message, channel_row, incident, always=always, alone=not before.others):
             self._quote_internally(origin, incident, message)
             return
-        facts = bool(message.files) or (heed is Addressing.TAKE and want not in ANY_TIME)
-        if want is TenantRequest.WITHDRAW and not facts:
+        has_facts = bool(message.files) or (addressing is Addressing.TAKE and request not in ANY_TIME)
+        if request is TenantRequest.WITHDRAW and not has_facts:
             self._quote_internally(origin, incident, message)
             await self._withdraw_report(origin, incident, message.key)
             await self._post_reply(message, tenant_card.render_text_card(get_phrase("withdrawn", channel_row.language)))
             return
-        if kind := classify_answer(said, message.at, facts=facts, want=want):
+        if kind := classify_answer(parsed, message.at, facts=has_facts, want=request):
             self._quote_internally(origin, incident, message)
-            self._spawn_reply(message, self._post_answer(message.key, origin, incident, said, kind))
+            self._spawn_reply(message, self._post_answer(message.key, origin, incident, parsed, kind))
             return
-        intent = TENANT_INTENTS.get(said.intent, Intent.NEW_FACTS)
+        intent = TENANT_INTENTS.get(parsed.intent, Intent.NEW_FACTS)
         if intent is Intent.STATUS:
             self._spawn_reply(message, self._post_status(message.key, incident))
             return
-        told = ParsedMessage(intent=intent, text=said.text)
-        item = build_item(message, told, incident, kind=told.kind, data={**told.build_item_data(), SIDE_KEY: TENANT_SIDE})
+        accepted = ParsedMessage(intent=intent, text=parsed.text)
+        data = {**accepted.build_item_data(), SIDE_KEY: TENANT_SIDE}
+        item = build_item(message, accepted, incident, kind=accepted.kind, data=data)
         async with guard_store():
-            new = await self.services.context.inbox.enqueue(item, message.key)
-        if new:
+            is_new = await self.services.context.inbox.enqueue(item, message.key)
+        if is_new:
             self.services.context.notify_stored(incident)
             await self._post_reply(message, tenant_card.render_text_card(get_phrase(ACKNOWLEDGEMENT_PHRASES[intent], channel_row.language)))
 
     async def _admit_answer(self, message: IncomingMessage, channel_row: ChannelRow, incident: str, *, always: bool, alone: bool) -> bool:
-        """Return whether the thread may get another answer now; announce the limit once."""
+        """Return whether the thread may get another answer now. Announce once that the limit is reached."""
         async with guard_store():
-            may = await self.services.thread_activity.admit_answer(
+            permit = await self.services.thread_activity.admit_answer(
                 incident, message.ts, always=always, mention=message.mention, alone=alone
             )
-        if may is AnswerPermit.TRIP:
+        if permit is AnswerPermit.TRIP:
             await self._post_reply(message, tenant_card.render_text_card(get_phrase("enough", channel_row.language)))
-        return may is AnswerPermit.GO
+        return permit is AnswerPermit.GO
 
     async def _post_status(self, key: str, incident: str) -> None:
         if answer := await self.cards.refresh_status(incident):
-            await self.services.context.queue_reply(answer[0], key, answer[1])
+            place, card = answer
+            await self.services.context.queue_reply(place, key, card)
 
     async def _post_answer(self, key: str, origin: Origin, incident: str, message: ParsedMessage, kind: AnswerKind) -> None:
-        """Answer in words, and start the tenant's report if it was requested."""
+        """Answer a question, and start the tenant's report if it asks for one."""
         if answer := await self.cards.answer_question(incident, message, kind):
-            await self.services.context.queue_reply(answer[0], key, answer[1])
-        where = self.cards.get_tenant_place(origin)
-        if kind != "report" or where is None:
+            place, card = answer
+            await self.services.context.queue_reply(place, key, card)
+        tenant_place = self.cards.get_tenant_place(origin)
+        if kind != "report" or tenant_place is None:
             return
-        side, withdrawn = await self.cards.get_report_context(incident)
+        report_context, withdrawn = await self.cards.get_report_context(incident)
         with contextlib.suppress(Refusal):
-            self.report_writer.begin_tenant_report(incident, where, side, withdrawn=withdrawn)
+            self.report_writer.begin_tenant_report(incident, tenant_place, report_context, withdrawn=withdrawn)
 
     async def _get_tenant_origin(self, message: IncomingMessage, incident: str) -> Origin | None:
-        """Return the incident's origin; None if the channel now belongs to another tenant, whose mentions are refused."""
+        """Return the incident's origin. Return None if the channel belongs to another tenant now, whose mentions are refused."""
         async with guard_store():
             origin = await self.services.context.inbox.get_origin(incident)
         if origin is not None and policy.find_tenant_channel(origin, self.services.context.channel_bindings) is not None:
@@ -211,14 +215,16 @@ class TenantHandlers:
         return None
 
     def _hide_foreign_hosts(self, message: ParsedMessage, origin: Origin) -> ParsedMessage:
-        """Treat another tenant's hosts as unknown."""
-        own = list_visible_hosts(self.inventory, origin)
-        others = tuple(host for host in message.hosts if host not in own)
-        named = {"hosts": tuple(host for host in message.hosts if host in own), "unknown_hosts": (*message.unknown_hosts, *others)}
-        return message.model_copy(update=named) if others else message
+        """Return the message with another tenant's hosts as unknown ones."""
+        visible_hosts = list_visible_hosts(self.inventory, origin)
+        own_hosts = tuple(host for host in message.hosts if host in visible_hosts)
+        foreign_hosts = tuple(host for host in message.hosts if host not in visible_hosts)
+        if not foreign_hosts:
+            return message
+        return message.model_copy(update={"hosts": own_hosts, "unknown_hosts": (*message.unknown_hosts, *foreign_hosts)})
 
     def _build_origin(self, message: IncomingMessage, channel_row: ChannelRow) -> Origin:
-        came = TenantThread(
+        tenant_thread = TenantThread(
             team=message.team,
             channel=message.channel,
             thread_ts=message.root,
@@ -226,69 +232,79 @@ class TenantHandlers:
             user_team=message.user_team or message.team,
         )
         return Origin(
-            kind="slack", team=message.team, channel=channel_row.internal, user=message.user, tenant=channel_row.tenant, customer=came
+            kind="slack",
+            team=message.team,
+            channel=channel_row.internal,
+            user=message.user,
+            tenant=channel_row.tenant,
+            customer=tenant_thread,
         )
 
     def _quote_internally(self, origin: Origin, incident: str, message: IncomingMessage) -> None:
         if origin.thread_ts and not message.twin:
             names = [file.name for file in message.files]
-            words = slack_markup.render_plain_text(message.raw)
-            self.services.context.tasks.spawn_task("customer_quote", self.cards.quote_message(origin, incident, message.key, words, names))
+            text = slack_markup.render_plain_text(message.raw)
+            self.services.context.tasks.spawn_task("customer_quote", self.cards.quote_message(origin, incident, message.key, text, names))
 
     async def _post_reply(self, message: IncomingMessage, card: Card) -> None:
-        """Post in the thread once; of a mention's two events only one answers."""
+        """Post in the thread once. Slack sends two events for a mention, and only one of them is answered."""
         if not message.twin:
             place = Origin(kind="slack", team=message.team, channel=message.channel, thread_ts=message.root, user=message.user)
             await self.services.context.queue_reply(place, message.key, card)
 
-    def _spawn_reply(self, message: IncomingMessage, speaks: Coroutine[Any, Any, object]) -> None:
-        """Of a mention's two events only one answers."""
+    def _spawn_reply(self, message: IncomingMessage, reply: Coroutine[Any, Any, object]) -> None:
+        """Run the reply in the background. Slack sends two events for a mention, and only one of them is answered."""
         if message.twin:
-            speaks.close()
+            reply.close()
         else:
-            self.services.context.tasks.spawn_task("customer_answer", speaks)
+            self.services.context.tasks.spawn_task("customer_answer", reply)
 
     async def _notify_operator(self, message: IncomingMessage, channel_row: ChannelRow) -> None:
-        """Tell an operator who mentions RackMedic there, ephemerally, that they are answered as a tenant."""
+        """Tell an operator who mentions RackMedic in a tenant's channel that they are answered like the tenant."""
         people = self.services.context.people
         try:
             policy.require_colleague(await people.get_person(message.user), message.team)
-            ours = message.user_team in ("", message.team) and await people.is_in_any(message.user, (channel_row.internal,))
+            is_own_team = message.user_team in ("", message.team)
+            is_operator = is_own_team and await people.is_in_any(message.user, (channel_row.internal,))
         except Refusal:
             return
-        if ours:
+        if is_operator:
             thread = message.root if message.in_thread else None
-            shown = build_message_args(internal_thread.render_visibility_note(channel_row.tenant, channel_row.internal))
-            await self.services.context.client.chat_postEphemeral(channel=message.channel, user=message.user, thread_ts=thread, **shown)
-
-    # -- clicks -------------------------------------------------------------------------------------------------------
+            note = build_message_args(internal_thread.render_visibility_note(channel_row.tenant, channel_row.internal))
+            await self.services.context.client.chat_postEphemeral(channel=message.channel, user=message.user, thread_ts=thread, **note)
 
     async def handle_click(self, payload: Payload) -> None:
-        pressed = tenant_card.parse_tenant_click(payload)
-        origin, row = await self._check_click_thread(payload, pressed.incident)
-        if pressed.does == "withdraw":
-            await self._withdraw_report(origin, pressed.incident, _build_click_key(payload, row))
+        """Store the click as a message of the tenant. Raises OldButton outside the incident's own thread."""
+        click = tenant_card.parse_tenant_click(payload)
+        origin, channel_row = await self._check_click_thread(payload, click.incident)
+        key = _build_click_key(payload, channel_row)
+        if click.does == "withdraw":
+            await self._withdraw_report(origin, click.incident, key)
             return
-        intent, user, key = BUTTON_INTENTS[pressed.does], payload["user"], _build_click_key(payload, row)
-        told = ParsedMessage(intent=intent)
-        data = {**told.build_item_data(), SIDE_KEY: TENANT_SIDE}
+        intent = BUTTON_INTENTS[click.does]
+        message = ParsedMessage(intent=intent)
         item = InboxItem(
-            id=key, kind=told.kind, incident=pressed.incident, at=self.services.context.clock.now(), user=str(user["id"]), data=data
+            id=key,
+            kind=message.kind,
+            incident=click.incident,
+            at=self.services.context.clock.now(),
+            user=str(payload["user"]["id"]),
+            data={**message.build_item_data(), SIDE_KEY: TENANT_SIDE},
         )
         async with guard_store():
-            new = await self.services.context.inbox.enqueue(item, key)
-        if new:
-            self.services.context.notify_stored(pressed.incident)
-            where = build_tenant_place(origin.customer) if origin.customer else origin
-            shown = tenant_card.render_text_card(get_phrase(ACKNOWLEDGEMENT_PHRASES[intent], row.language))
-            await self.services.context.queue_reply(where, key, shown)
+            is_new = await self.services.context.inbox.enqueue(item, key)
+        if is_new:
+            self.services.context.notify_stored(click.incident)
+            place = build_tenant_place(origin.customer) if origin.customer else origin
+            card = tenant_card.render_text_card(get_phrase(ACKNOWLEDGEMENT_PHRASES[intent], channel_row.language))
+            await self.services.context.queue_reply(place, key, card)
 
     async def _withdraw_report(self, origin: Origin, incident: str, key: str) -> None:
-        """Stop reminders for the tenant, and tell the incident, which decides."""
+        """Stop reminders for the tenant, and tell the incident that its report was withdrawn."""
         item = InboxItem(id=key, kind="timer", incident=incident, at=self.services.context.clock.now(), data={"why": REPORT_WITHDRAWN})
         async with guard_store():
-            new = await self.services.context.inbox.enqueue(item, key)
-        if new:
+            is_new = await self.services.context.inbox.enqueue(item, key)
+        if is_new:
             self.services.context.notify_stored(incident)
             self.services.context.tasks.spawn_task("customer_withdraws", self._record_withdrawal(origin, incident))
 
@@ -297,38 +313,41 @@ class TenantHandlers:
         await self.cards.post_note(origin, internal_thread.render_note(WITHDRAWN_TEXT))
 
     async def _check_click_thread(self, payload: Payload, incident: str) -> tuple[Origin, ChannelRow]:
-        """Return the origin if the click came from the incident's own tenant thread; else raise OldButton."""
+        """Return the incident's origin and its channel. Raises OldButton if the click came from another thread."""
         channel = str(payload["channel"]["id"])
-        row = policy.require_tenant_channel(SlackPlace("", channel), self.services.context.channel_bindings)
+        channel_row = policy.require_tenant_channel(SlackPlace("", channel), self.services.context.channel_bindings)
         async with guard_store():
             origin = await self.services.context.inbox.get_origin(incident)
-        if (
-            origin is None
-            or origin.customer is None
-            or policy.find_tenant_channel(origin, self.services.context.channel_bindings) is None
-            or (origin.customer.channel, origin.customer.thread_ts) != (channel, get_thread_ts(payload))
-        ):
+        if origin is None or origin.customer is None:
             raise OldButton
-        return origin, row
+        if policy.find_tenant_channel(origin, self.services.context.channel_bindings) is None:
+            raise OldButton
+        if (origin.customer.channel, origin.customer.thread_ts) != (channel, get_thread_ts(payload)):
+            raise OldButton
+        return origin, channel_row
 
 
 def _build_click_key(payload: Payload, channel_row: ChannelRow) -> str:
     """Return a key that is the same for repeated deliveries of a click."""
     action, user = payload["actions"][0], payload["user"]
-    return f"{user.get('team_id')}.{channel_row.channel}.{action['action_id']}.{user['id']}.{action.get('action_ts') or payload.get('trigger_id')}"
+    click_id = action.get("action_ts") or payload.get("trigger_id")
+    return f"{user.get('team_id')}.{channel_row.channel}.{action['action_id']}.{user['id']}.{click_id}"
 
 
 def _classify_first_message(message: ParsedMessage, arrival: IncomingMessage) -> tuple[InboxItemKind, dict[str, Any]]:
     """Classify a first message: a report, or only a request for a person, which needs no checks."""
-    wish = _normalize_hand_off(apply_tenant_request(message, arrival.at)[0])
-    named = message.hosts or message.unknown_hosts or message.job or message.device
-    if wish.intent is not Intent.HAND_OFF or named or arrival.files or arrival.in_thread or has_complaint(message.text, arrival.at):
+    request = _normalize_hand_off(apply_tenant_request(message, arrival.at)[0])
+    names_something = bool(message.hosts or message.unknown_hosts or message.job or message.device)
+    has_attachments = bool(arrival.files) or arrival.in_thread
+    is_report = names_something or has_attachments or has_complaint(message.text, arrival.at)
+    if request.intent is not Intent.HAND_OFF or is_report:
         return "mention", {}
-    told = ParsedMessage(intent=Intent.HAND_OFF, text=message.text)
-    return told.kind, told.build_item_data()
+    hand_off = ParsedMessage(intent=Intent.HAND_OFF, text=message.text)
+    return hand_off.kind, hand_off.build_item_data()
 
 
 def _normalize_hand_off(message: ParsedMessage) -> ParsedMessage:
     """Treat a probable request for a person as one: a needless hand-off costs less than a missed one."""
-    nearly = message.intent is Intent.NOT_UNDERSTOOD and Intent.HAND_OFF in message.suggestions
-    return message.model_copy(update={"intent": Intent.HAND_OFF, "sure": True}) if nearly else message
+    if message.intent is Intent.NOT_UNDERSTOOD and Intent.HAND_OFF in message.suggestions:
+        return message.model_copy(update={"intent": Intent.HAND_OFF, "sure": True})
+    return message

@@ -41,7 +41,7 @@ INTERNAL_WORDS = (
     ),
     *("pager", "pagerduty", "confidence"),
 )
-# Between the parts of a host name, as people write it.
+# What people write between the parts of a host name.
 _SEPARATOR_PATTERN = r"[ ._:/#-]{0,4}"
 _NUMBER_WORD_PATTERN = r"(?:(?:no|nr|number|nummer)[. ]{1,2})?"
 _RANGE_PATTERN = re.compile(r" {0,2}(?:\.{2,3}|-|~|\b(?:to|up to|upto|through|thru|until|bis)\b) {0,2}")
@@ -106,7 +106,7 @@ _INTERNAL_WORD_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """A leak and the words found; a secret is not repeated."""
+    """A leak with the words that leak. A secret is not repeated."""
 
     kind: LeakKind
     words: str = ""
@@ -124,30 +124,31 @@ class MachineName:
 
     @classmethod
     def parse(cls, name: str) -> "MachineName | None":
-        """Parse a name; None if it does not end with a number."""
+        """Parse a host name. Return None if it does not end with a number."""
         *stem, number = re.findall(r"[^\W\d_]+|\d+", fold_text(name).text) or [""]
         if not stem or stem[0].isdigit() or not re.fullmatch(r"[0-9]{1,6}", number):
             return None
-        return cls(tuple(part.lstrip("0") or "0" if part.isdigit() else part for part in stem), number)
+        unpadded_stem = [(part.lstrip("0") or "0") if part.isdigit() else part for part in stem]
+        return cls(tuple(unpadded_stem), number)
 
 
 @dataclass(frozen=True, slots=True)
 class NumberedMachines:
-    """Hosts with one name stem. `numbers`: those of other tenants, as written."""
+    """The hosts of other tenants whose names have one stem."""
 
-    begins: re.Pattern[str]
-    again: re.Pattern[str]
-    numbers: Mapping[int, str]
-    device: bool  # The stem is also what a GPU is called.
-    word: bool  # The stem is a common word: after a space only a number written as in a host name counts.
+    stem_pattern: re.Pattern[str]
+    repeated_stem_pattern: re.Pattern[str]  # the stem before a further number of a list
+    numbers: Mapping[int, str]  # number → as it is written in the host's name
+    is_device_stem: bool  # The stem is also what a GPU is called.
+    is_word_stem: bool  # The stem is a common word: after a space only a number written as in a host name counts.
 
     @classmethod
     def build(cls, stem: Sequence[str], numbers: Mapping[int, str]) -> "NumberedMachines":
         parts = [rf"0{{0,4}}{part}" if part.isdigit() else re.escape(part) for part in stem]
         body = _SEPARATOR_PATTERN.join(parts) + ("" if stem[-1].isdigit() else "s?")
-        begins = re.compile(rf"(?<!\w)(?<!\w[.-]){body}{_SEPARATOR_PATTERN}{_NUMBER_WORD_PATTERN}(?=[\d\[({{*?x])")
+        stem_pattern = re.compile(rf"(?<!\w)(?<!\w[.-]){body}{_SEPARATOR_PATTERN}{_NUMBER_WORD_PATTERN}(?=[\d\[({{*?x])")
         return cls(
-            begins,
+            stem_pattern,
             re.compile(rf"{body}{_SEPARATOR_PATTERN}(?=\d)"),
             numbers,
             tuple(stem) == ("gpu",),
@@ -156,11 +157,11 @@ class NumberedMachines:
 
     def find_spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield the spans that name one of the numbers: alone, in a list or range, or by a wildcard."""
-        at = 0
-        while match := self.begins.search(text, at):
-            at, numbers = self._parse_numbers(text, match.end())
-            if numbers:
-                yield match.start(), at
+        position = 0
+        while match := self.stem_pattern.search(text, position):
+            position, has_number = self._parse_numbers(text, match.end())
+            if has_number:
+                yield match.start(), position
 
     def _parse_numbers(self, text: str, at: int) -> tuple[int, bool]:
         """Return where the number expression ends, and whether it names one of the numbers."""
@@ -174,32 +175,36 @@ class NumberedMachines:
         if first is None or text[first.end() : first.end() + 1].isalpha() or self._is_not_machine(text, first):
             return at, False
         spans, end = [(int(first[0]), int(first[0]))], first.end()
-        while (more := self._match_next_number(text, end)) is not None:
-            through, number = more
-            if not through and not len(number[0]) == len(first[0]) > 1:
+        while (next_number := self._match_next_number(text, end)) is not None:
+            ends_range, match = next_number
+            number, has_same_width = int(match[0]), len(match[0]) == len(first[0])
+            if not ends_range and not (has_same_width and len(first[0]) > 1):
                 break
-            least, most = (spans[-1][0] if through else int(number[0])), int(number[0])
-            spans.append((most, least) if most < least and len(number[0]) == len(first[0]) else (least, most))
-            end = number.end()
+            range_start = spans[-1][0] if ends_range else number
+            is_reversed = number < range_start and has_same_width
+            spans.append((number, range_start) if is_reversed else (range_start, number))
+            end = match.end()
         return end, self._contains_number(spans)
 
     def _is_not_machine(self, text: str, number: re.Match[str]) -> bool:
         """Exclude `GPU 3`, `train 1 model`, `train 01:30 hours`."""
         before = text[number.start() - 1]
-        if self.device:
+        if self.is_device_stem:
             return before not in "-_" and not number[0].startswith("0") and int(number[0]) < MAX_GPUS_PER_HOST
         is_known_number = number[0] in self.numbers.values() and not re.match(r":\d", text[number.end() : number.end() + 2])
-        return self.word and before == " " and not is_known_number
+        return self.is_word_stem and before == " " and not is_known_number
 
     def _match_next_number(self, text: str, end: int) -> tuple[bool, re.Match[str]] | None:
         """Return whether the next number ends a range, and the number."""
-        through = _RANGE_PATTERN.match(text, end)
-        sign = through or _LIST_SEPARATOR_PATTERN.match(text, end)
-        if sign is None:
+        range_sign = _RANGE_PATTERN.match(text, end)
+        separator = range_sign or _LIST_SEPARATOR_PATTERN.match(text, end)
+        if separator is None:
             return None
-        repeated_word = self.again.match(text, sign.end())
-        number = _NUMBER_PATTERN.match(text, repeated_word.end() if repeated_word else sign.end())
-        return (through is not None, number) if number and not _WORD_CONTINUES_PATTERN.match(text, number.end()) else None
+        repeated_stem = self.repeated_stem_pattern.match(text, separator.end())
+        number = _NUMBER_PATTERN.match(text, repeated_stem.end() if repeated_stem else separator.end())
+        if number is None or _WORD_CONTINUES_PATTERN.match(text, number.end()):
+            return None
+        return range_sign is not None, number
 
     def _contains_number(self, spans: Iterable[tuple[int, int]]) -> bool:
         return any(low <= number <= high for low, high in spans for number in self.numbers)
@@ -207,7 +212,7 @@ class NumberedMachines:
 
 @dataclass(frozen=True)
 class LeakDetector:
-    """Leaks for one tenant. `people`: names of operators that may appear in a thread."""
+    """Finds leaks in texts to one tenant. `people` are the operators whose names a text might contain."""
 
     inventory: Inventory
     tenant: str
@@ -225,18 +230,30 @@ class LeakDetector:
             *_find_ipv6_addresses(folded.text),
             *self._find_incidents(folded.text),
         ]
-        secret = [Leak("a secret")] if redact(text) != text else []
-        return tuple(dict.fromkeys((*leaks, *secret)))
+        if redact(text) != text:
+            leaks.append(Leak("a secret"))
+        return tuple(dict.fromkeys(leaks))
 
     def _find_names(self, folded: FoldedText) -> Iterator[Leak]:
         other_text = self._blank_tenant_names(folded)
-        yield from (Leak("another customer", name) for name in self._other_tenants if _is_tenant_named(name, other_text))
+        for tenant in self._other_tenants:
+            if _is_tenant_named(tenant, other_text):
+                yield Leak("another customer", tenant)
+        yield from self._find_people(folded)
+        for word, pattern in _INTERNAL_WORD_PATTERNS:
+            if pattern.search(folded.text):
+                yield Leak("an internal word", word)
+        for channel in self._internal_channels:
+            if re.search(_build_word_pattern(channel), folded.text):
+                yield Leak("an internal word", channel)
+
+    def _find_people(self, folded: FoldedText) -> Iterator[Leak]:
         for name in dict.fromkeys(part for person in self.people for part in (person, *person.split())):
             if len(name) >= MIN_NAME_CHARS and _is_person_named(name, folded):
                 yield Leak("a person", name)
-        yield from (Leak("a person", name) for name in self._short_names if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", folded.cased))
-        yield from (Leak("an internal word", word) for word, form in _INTERNAL_WORD_PATTERNS if form.search(folded.text))
-        yield from (Leak("an internal word", name) for name in self._internal_channels if re.search(_build_word_pattern(name), folded.text))
+        for name in self._short_names:
+            if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", folded.cased):
+                yield Leak("a person", name)
 
     def _find_hosts(self, folded: FoldedText) -> Iterator[Leak]:
         """Search names outside the tenant's own, but numbers everywhere: a range may begin with a host of the tenant."""
@@ -255,8 +272,10 @@ class LeakDetector:
                 yield Leak("a machine that is not theirs", match[0])
 
     def _find_incidents(self, plain: str) -> Iterator[Leak]:
-        tenant_numbers = {number for name in (self.incident, self.ticket) for number in (name.casefold().rpartition("-")[2],) if number}
-        yield from (Leak("another incident", match[0]) for match in _INCIDENT_ID_PATTERN.finditer(plain) if match[1] not in tenant_numbers)
+        tenant_numbers = {incident.casefold().rpartition("-")[2] for incident in (self.incident, self.ticket)}
+        for match in _INCIDENT_ID_PATTERN.finditer(plain):
+            if match[1] not in tenant_numbers:
+                yield Leak("another incident", match[0])
 
     def _blank_tenant_names(self, folded: FoldedText) -> FoldedText:
         """Blank the tenant's own names, which may contain a shorter foreign one."""
@@ -272,27 +291,30 @@ class LeakDetector:
 
     @cached_property
     def _tenant_names(self) -> frozenset[str]:
-        host_names = (
-            name for host in self.inventory.hosts.values() if host.tenant == self.tenant for name in (host.name, host.name_for_tenant)
-        )
-        return frozenset(name for name in (self.tenant, *host_names) if name)
+        names = {self.tenant}
+        for host in self.inventory.hosts.values():
+            if host.tenant == self.tenant:
+                names |= {host.name, host.name_for_tenant}
+        return frozenset(names - {""})
 
     @cached_property
     def _other_tenants(self) -> tuple[str, ...]:
-        rows = (*(host.tenant for host in self.inventory.hosts.values()), *(channel.tenant for channel in self.inventory.channels))
-        return tuple(sorted({name for name in rows if len(name) >= MIN_NAME_CHARS and name.casefold() != self.tenant.casefold()}))
+        tenants = {host.tenant for host in self.inventory.hosts.values()} | {channel.tenant for channel in self.inventory.channels}
+        return tuple(sorted(name for name in tenants if len(name) >= MIN_NAME_CHARS and name.casefold() != self.tenant.casefold()))
 
     @cached_property
     def _short_names(self) -> tuple[str, ...]:
-        """Two-letter names, case-sensitive: `bo` could be a word."""
-        return tuple({part for name in self.people for part in name.split() if len(part) == MIN_NAME_CHARS - 1 and part[0].isupper()})
+        """Two-letter names, which are searched for with their capital: `bo` could be a word."""
+        name_parts = {part for name in self.people for part in name.split()}
+        return tuple(part for part in name_parts if len(part) == MIN_NAME_CHARS - 1 and part[0].isupper())
 
     @cached_property
     def _internal_channels(self) -> tuple[str, ...]:
         """Ids and names of all other channels. Only a name of several parts counts without `#`."""
-        rows = [channel for channel in self.inventory.channels if channel.tenant != self.tenant]
-        channel_names = {row.name.lstrip("#") for row in rows if row.name}
-        return tuple(sorted({row.channel for row in rows} | {name if re.search(r"[-_]", name) else f"#{name}" for name in channel_names}))
+        channels = [channel for channel in self.inventory.channels if channel.tenant != self.tenant]
+        names = {channel.name.lstrip("#") for channel in channels if channel.name}
+        searched_names = {name if re.search(r"[-_]", name) else f"#{name}" for name in names}
+        return tuple(sorted({channel.channel for channel in channels} | searched_names))
 
     @cached_property
     def _foreign_machines(self) -> frozenset[str]:

@@ -37,8 +37,8 @@ class QuotaNotices:
 
 def render_notice(limit: ExceededLimit, quota: Quota, language: str) -> str:
     """Return one line: the limit, its size, when it continues."""
-    most = {QuotaLimit.INCIDENTS: quota.incidents, QuotaLimit.MENTIONS: quota.mentions_per_hour}
-    return get_phrase(f"wait_{limit.limit}", language, most=str(most[limit.limit]), when=_format_clock(limit.until))
+    limits = {QuotaLimit.INCIDENTS: quota.incidents, QuotaLimit.MENTIONS: quota.mentions_per_hour}
+    return get_phrase(f"wait_{limit.limit}", language, most=str(limits[limit.limit]), when=_format_clock(limit.until))
 
 
 def _format_clock(at: datetime | None) -> str:

@@ -30,21 +30,21 @@ TrackerChoices = Sequence[tuple[str, str]]  # (name, display name) of the site's
 
 @dataclass(frozen=True, slots=True)
 class TrackerForm:
-    """All that would be sent."""
+    """Everything that would be sent to a tracker."""
 
     incident: str
-    tracker: str
-    words: str
+    tracker: str  # its name in the settings
+    tracker_title: str  # its name for people
     digest: str
     title: str
     text: str
     fields: Mapping[str, str]
-    title_most: int = 255
+    max_title_chars: int = 255
 
 
 @dataclass(frozen=True, slots=True)
 class SubmittedTrackerForm:
-    """The digest of what was shown, and the chosen title."""
+    """The form as a person submitted it: the digest of the text that they saw, and the title that they chose."""
 
     incident: str
     tracker: str
@@ -53,42 +53,42 @@ class SubmittedTrackerForm:
 
 
 def render_open_buttons(incident: str, trackers: TrackerChoices) -> list[Block]:
-    """Return a button for one tracker, a select for several."""
+    """Render a button if there is one tracker, and a select if there are several."""
     if not trackers:
         return []
     if len(trackers) == 1:
-        [(name, words)] = trackers
-        return [blocks.actions(blocks.button(f"Open in {words}…", OPEN_ACTION_ID, encode_button_value(incident, name)))]
+        [(name, title)] = trackers
+        return [blocks.actions(blocks.button(f"Open in {title}…", OPEN_ACTION_ID, encode_button_value(incident, name)))]
     return [blocks.select_row(CHOOSE_ACTION_ID, encode_button_value(incident), "Open in…", {"Trackers": trackers})]
 
 
 def parse_open_click(payload: Mapping[str, Any]) -> ButtonClick:
-    """Parse a click; `item` is the tracker."""
+    """Parse a click. Its `item` is the name of the tracker."""
     try:
-        chooses = payload["actions"][0]["action_id"] == CHOOSE_ACTION_ID
+        is_select = payload["actions"][0]["action_id"] == CHOOSE_ACTION_ID
     except MALFORMED_PAYLOAD_ERRORS:
         raise OldButton from None
-    if chooses:
-        chosen = parse_select_choice(payload, BUTTONS)
-        return ButtonClick(chosen.does, chosen.incident, chosen.chosen)
+    if is_select:
+        choice = parse_select_choice(payload, BUTTONS)
+        return ButtonClick(choice.does, choice.incident, choice.chosen)
     return parse_button_click(payload, BUTTONS)
 
 
 def render_tracker_form(form: TrackerForm) -> Block:
-    """Return the form with the whole text, which drafts bound to fit."""
-    rows: list[Line] = [(bold(name), f" {value}") for name, value in form.fields.items()]
+    """Render the form with the whole text. Drafts are limited so that it fits."""
+    field_lines: list[Line] = [(bold(name), f" {value}") for name, value in form.fields.items()]
     return blocks.modal(
         CALLBACK_ID,
-        f"Open in {form.words}",
+        f"Open in {form.tracker_title}",
         [
             blocks.input_block(
                 TITLE_BLOCK_ID,
                 "Title",
-                blocks.text_input(initial=form.title, most=form.title_most),
+                blocks.text_input(initial=form.title, max_chars=form.max_title_chars),
                 hint="You can edit it. Secrets are removed again before it is sent.",
             ),
-            blocks.line_section(bold(f"Only this will be sent to {form.words}. Nothing was sent yet.")),
-            blocks.section(*rows),
+            blocks.line_section(bold(f"Only this will be sent to {form.tracker_title}. Nothing was sent yet.")),
+            blocks.section(*field_lines),
             *(blocks.code_section(page) for page in _split_pages(form.text)),
         ],
         submit="Send it",
@@ -97,12 +97,12 @@ def render_tracker_form(form: TrackerForm) -> Block:
 
 
 def parse_tracker_form(payload: Mapping[str, Any]) -> SubmittedTrackerForm:
-    """Parse a submission. Raises BadForm, OldButton."""
+    """Parse a submitted form. Raises BadForm if it has no title."""
     try:
         view = payload["view"]
-        carried = json.loads(view["private_metadata"])
+        metadata = json.loads(view["private_metadata"])
         title = " ".join(str(view["state"]["values"][TITLE_BLOCK_ID][TITLE_BLOCK_ID].get("value") or "").split())
-        form = SubmittedTrackerForm(str(carried["incident"]), str(carried["tracker"]), str(carried["digest"]), title)
+        form = SubmittedTrackerForm(str(metadata["incident"]), str(metadata["tracker"]), str(metadata["digest"]), title)
     except MALFORMED_PAYLOAD_ERRORS as error:
         raise OldButton from error
     if not title:
@@ -112,13 +112,13 @@ def parse_tracker_form(payload: Mapping[str, Any]) -> SubmittedTrackerForm:
 
 def _split_pages(text: str) -> Iterator[list[str]]:
     page: list[str] = []
-    used = 0
+    page_chars = 0
     for line in split_lines(text):
         size = len(line) + 4 * sum(line.count(char) for char in "&<>") + 1
-        if page and used + size > MAX_PAGE_CHARS:
+        if page and page_chars + size > MAX_PAGE_CHARS:
             yield page
-            page, used = [], 0
+            page, page_chars = [], 0
         page.append(line)
-        used += size
+        page_chars += size
     if page:
         yield page

@@ -159,9 +159,9 @@ def _parse_rate_limit_reset(headers: Mapping[str, str], now: datetime) -> float:
         return 0.0
 
 
-def clean_remote_text(text: str, most: int = MAX_ERROR_CHARS) -> str:
-    """Return one line, bounded and redacted."""
-    return " ".join(show_invisible(redact_start(text, 2 * most)).split())[:most]
+def clean_remote_text(text: str, max_chars: int = MAX_ERROR_CHARS) -> str:
+    """Return the text as one redacted line of at most `max_chars`."""
+    return " ".join(show_invisible(redact_start(text, 2 * max_chars)).split())[:max_chars]
 
 
 def filter_remote_url(url: object, base: str, below: str = "") -> str:

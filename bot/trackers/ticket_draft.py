@@ -71,9 +71,9 @@ def replace_title(draft: TrackerDraft, title: str, customers: Collection[str]) -
     return draft.model_copy(update={"title": _OutboundText(customers, draft.hosts).clean_line(title)})
 
 
-def format_outbound_line(text: str, most: int = MAX_LINE_CHARS) -> str:
+def format_outbound_line(text: str, max_chars: int = MAX_LINE_CHARS) -> str:
     line = " ".join(show_invisible(redact_start(text, 2 * MAX_LINE_CHARS)).split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return line if len(line) <= max_chars else f"{line[: max_chars - 1]}…"
 
 
 def redact_tenants(text: str, customers: Collection[str]) -> str:

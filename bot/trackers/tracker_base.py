@@ -1,4 +1,4 @@
-"""What tracker adapters share: settings, and the base of the adapters."""
+"""Settings and the base class that all tracker adapters share."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -9,8 +9,6 @@ from pydantic import AfterValidator, Field, SecretStr
 from bot.trackers.http import TrackerHttpClient
 from bot.trackers.tracker import OnClose
 from kb.schema import StrictModel
-
-# Settings common to all trackers.
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 ShortText = Annotated[str, Field(min_length=1, max_length=100)]
@@ -37,7 +35,7 @@ TrackerSecret = Annotated[SecretStr, AfterValidator(_validate_secret)]
 
 
 class TrackerConfig(StrictModel):
-    """What all have."""
+    """Settings that every tracker has."""
 
     kind: str = ""
     label: Annotated[str, Field(max_length=30)] = Field(
@@ -50,8 +48,9 @@ class TrackerConfig(StrictModel):
     comments: bool = Field(True, description="whether what people write below a ticket there comes back into the thread")
 
 
-def build_fix_hints(name: str, rows: Mapping[int, str]) -> Mapping[int, str]:
-    return {status: words.replace("{name}", name) for status, words in rows.items()}
+def build_fix_hints(name: str, hints: Mapping[int, str]) -> Mapping[int, str]:
+    """Return what to do about each HTTP status, with the tracker's name filled in."""
+    return {status: hint.replace("{name}", name) for status, hint in hints.items()}
 
 
 class TrackerBase:

@@ -14,7 +14,6 @@ from bot.incidents.cards import (
     diagnosis,
     direct_messages,
     feedback,
-    fleet,
     handoff_card,
     home,
     incident_menu,
@@ -286,8 +285,8 @@ def notes_and_home() -> Mapping[str, str]:
         brakes.render_waiting_approvals([], "None."),
         brakes=brakes.render_brake_status(BrakeStatus("", "", (), (), ())),
         note="the fault is there",
-        fleet=fleet.render_fleet(fleet.summarize_groups(GROUPS, [TWO, ONE, held_row()]), [("GPU fell off", 2)], 30, oldest=100),
-        shared={"C1": True, "C2": None},
+        fleet=home.render_fleet(home.summarize_groups(GROUPS, [TWO, ONE, held_row()]), [("GPU fell off", 2)], 30, counted_incidents=100),
+        unserved_channels={"C1": True, "C2": None},
     )
     small: Rendered = {
         "refused": notes.render_refusal("No, because.", ["C0OPS"]),

@@ -112,7 +112,7 @@ def intents() -> str:
 
 def direct() -> str:
     """Return every direct message request with its suggested prompt."""
-    suggested = {prompt.wish: prompt.says for prompt in SUGGESTED_PROMPTS}
+    suggested = {prompt.request: prompt.text for prompt in SUGGESTED_PROMPTS}
     rows = ["| say | or press | and |", "|---|---|---|"]
     return "\n".join(rows + [f"| `{say}` | {suggested[classify_request(say)]} | {means} |" for say, means in KNOWN_REQUESTS])
 

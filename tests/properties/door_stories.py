@@ -21,7 +21,7 @@ from bot.app.http.guard import InboundLimits
 from bot.app.http.server import serve_routes
 from bot.inbound import InboundRequest, InboundResponse, InboundRoute
 from bot.signed_messages import UnsignedMessage, build_signed_headers, verify_message
-from bot.slack.http.signing import SIGNATURE_HEADER, TIMESTAMP_HEADER, NotSlack, verify_signature
+from bot.slack.http.delivery import SIGNATURE_HEADER, TIMESTAMP_HEADER, NotSlack, verify_signature
 from bot.store.external_outbox import ClickResult, Outbox, build_tracker_outbox_keys
 from bot.store.replay_guard import ReplayGuard, ReplayState
 from graph.engine.assessment import Assessment

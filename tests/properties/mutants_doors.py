@@ -8,7 +8,7 @@ from bot.alerts.routing import AlertRoute, AlertRouting, LabelMatcher
 from bot.app.http.guard import ConnectionGuard, RoutePool
 from bot.app.http.server import RouteHandler
 from bot.signed_messages import verify_message
-from bot.slack.http.signing import verify_signature
+from bot.slack.http.delivery import verify_signature
 from bot.store import external_outbox
 from bot.store.replay_guard import ReplayGuard
 from graph.incident.answers.item_answers import _get_keep_open_reason
@@ -16,15 +16,15 @@ from tests.properties.door_stories import STORIES, tell
 from tests.properties.mutation import Edit, Mutant, run_mutant, unchanged
 
 DOOR_MUTANTS: tuple[Mutant, ...] = (
-    Mutant("whatever has Slack's headers is Slack's", "I23", (Edit(verify_signature, "not signed", "False"),)),
+    Mutant("whatever has Slack's headers is Slack's", "I23", (Edit(verify_signature, "not is_signed", "False"),)),
     Mutant(
         "Slack's signature is not over every byte",
         "I23",
         (
             Edit(
                 verify_signature,
-                "SignatureVerifier(secret, FixedClock(now)).is_valid(body, timestamp, given)",
-                "SignatureVerifier(secret, FixedClock(now)).is_valid(body.rstrip(), timestamp, given)",
+                "SignatureVerifier(secret, FixedClock(now)).is_valid(body, timestamp, signature)",
+                "SignatureVerifier(secret, FixedClock(now)).is_valid(body.rstrip(), timestamp, signature)",
             ),
         ),
     ),

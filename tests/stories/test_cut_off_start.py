@@ -8,7 +8,7 @@ import pytest
 from bot.app.bot import run_bot
 from bot.app.diagnosis_runtime import open_diagnosis_runtime
 from bot.app.health import Health
-from bot.app.store_startup import run_with_store
+from bot.app.serve import run_with_store
 from bot.settings import load_settings
 from bot.store.store import Store, StoreNotAnswering, open_store
 from deploy.sandbox.demo import Sandbox, run_sandbox

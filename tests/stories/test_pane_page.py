@@ -22,7 +22,7 @@ async def test_a_suggested_prompt_is_clicked_and_answered(tmp_path: Path) -> Non
         await expect(page.get_by_test_id("open-thread")).to_have_count(4)
         await page.get_by_test_id("app-rackmedic").click()
         await page.get_by_test_id("tab-messages").click()
-        await expect(page.get_by_test_id("prompts").get_by_test_id("prompt")).to_have_text([prompt.says for prompt in SUGGESTED_PROMPTS])
+        await expect(page.get_by_test_id("prompts").get_by_test_id("prompt")).to_have_text([prompt.text for prompt in SUGGESTED_PROMPTS])
         await page.get_by_role("button", name="Which incidents are open?").click()
         thread = page.get_by_test_id("thread")
         await expect(thread).to_contain_text("open the thread")

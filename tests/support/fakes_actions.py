@@ -21,11 +21,11 @@ from bot.policy.channels import Person
 from bot.remediation.action_callbacks import ActionStartAnnouncer, ContactLossNotifier
 from bot.remediation.action_index import ActionIndex
 from bot.remediation.action_runner import ActionRunner, EventDelivery
+from bot.remediation.action_runtime import ActionWorker
 from bot.remediation.approval_decisions import ApprovalDecisions
 from bot.remediation.proposer import Proposer
 from bot.remediation.reconciler import RemediationReconciler
 from bot.remediation.wave_scheduler import WaitingRemediationLookup
-from bot.remediation.worker import ActionWorker
 from bot.store.keys import ACTION_KEYS, RedisKeys
 from graph.checkpoints.checkpoint import RedisSaver
 from graph.context import GraphContext, IncidentTimeouts, find_no_other_owners

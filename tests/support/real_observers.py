@@ -21,7 +21,7 @@ from bot.lessons.store import LessonStore
 from bot.policy.channels import build_channel_bindings
 from bot.provider.handlers import ProviderCards
 from bot.remediation.action_index import ActionIndex
-from bot.remediation.worker import ActionWorker
+from bot.remediation.action_runtime import ActionWorker
 from bot.reports.drawing_source import DrawingSource
 from bot.slack.client import build_slack_client
 from bot.slack.people import People

@@ -107,9 +107,9 @@ async def seen_of(name: str) -> Seen:
         state, report = await _turns(world, stage, case)
         rows = IncidentView(state)
         ladder = next((row for row in rows.remediations if row.is_open and row.waiting_for == "approval" and row.current_step), None)
-        facts = await world.ports.evidence.get_facts(state.get("facts", "")) if state.get("facts") else []
+        facts = await world.services.evidence.get_facts(state.get("facts", "")) if state.get("facts") else []
         shown = await _approval(world, stage, ladder, facts) if ladder else None
-        titles = {leaf.label: leaf.title for leaf in world.ports.taxonomy.leaves.values()}
+        titles = {leaf.label: leaf.title for leaf in world.services.taxonomy.leaves.values()}
         handed = handoff_card.render_ticket(build_handoff(state), titles) if rows.ticket else None
         stands = get_incident_status(rows, [shown.record] if shown else [])
         told = incident_card.render_incident_card(
@@ -124,9 +124,11 @@ async def _turns(world: DiagnosisRuntime, stage: CaseRun, case: Mapping[str, Any
     files = tuple(Attachment(name=name, text=text) for name, text in stage.attachments)
     item = InboxItem(id="T0RACK.C0GPUINC.1", kind="mention", incident=INCIDENT, at=stage.clock.now(), user="U0OLGA", text=stage.text)
     origin = Origin(kind="slack", team="T0RACK", channel="C0GPUINC", thread_ts="1", user="U0OLGA")
-    report = await run_turn(graph, world.ports, item.model_copy(update={"attachments": files}), origin)
+    report = await run_turn(graph, world.services.build_graph_context(), item.model_copy(update={"attachments": files}), origin)
     if kind := case.get("then"):
-        report = await run_turn(graph, world.ports, item.model_copy(update={"id": "T0RACK.C0GPUINC.2", "kind": kind, "text": ""}))
+        report = await run_turn(
+            graph, world.services.build_graph_context(), item.model_copy(update={"id": "T0RACK.C0GPUINC.2", "kind": kind, "text": ""})
+        )
     snapshot = await graph.aget_state(RunnableConfig(configurable={"thread_id": INCIDENT}))
     state: IncidentState = snapshot.values  # type: ignore[assignment]  # LangGraph types its values as any mapping
     return state, report
@@ -134,13 +136,13 @@ async def _turns(world: DiagnosisRuntime, stage: CaseRun, case: Mapping[str, Any
 
 async def _approval(world: DiagnosisRuntime, stage: CaseRun, ladder: Remediation, facts: Sequence[Fact]) -> ApprovalCardView:
     """Return the approval card of the remediation's current step, built as the proposer does."""
-    action, host = await _action(world, ladder), world.ports.inventory.hosts[ladder.target]
+    action, host = await _action(world, ladder), world.services.inventory.hosts[ladder.target]
     agreed = build_terms(action, host.group, 60, drained=False, job_stalled=False, approvers=APPROVERS)
     now = stage.clock.now()
     record = ActionRecord(action, agreed, State.PENDING, (), now, now + timedelta(seconds=agreed.decide_seconds))
     looked = await preview_conditions(action, world.transport, controller=host.controller)
     deletes = await preview_delete(action, world.transport)
-    jobs = await read_node_jobs(action, world.ports.inventory, world.transport)
+    jobs = await read_node_jobs(action, world.services.inventory, world.transport)
     known = [
         *(side_effects.build_job_rows(jobs) if jobs else ()),
         *(side_effects.build_file_rows(deletes) if deletes else side_effects.build_process_rows(action, facts)),
@@ -149,7 +151,7 @@ async def _approval(world: DiagnosisRuntime, stage: CaseRun, ladder: Remediation
 
 
 async def _action(world: DiagnosisRuntime, ladder: Remediation) -> Action:
-    rung, hosts = ladder.current_step, world.ports.inventory.hosts
+    rung, hosts = ladder.current_step, world.services.inventory.hosts
     assert rung is not None
     target = hosts[ladder.target]
     via = find_execution_host(REMEDIES[rung.remedy], target, hosts)

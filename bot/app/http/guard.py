@@ -178,15 +178,15 @@ class RouteFull(Exception):
 class RoutePool:
     """The requests of one route. When full, the longest awaited body gives way."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_requests: int) -> None:
+        self._max_requests = max_requests
         self._heard = 0
         self._reading: OrderedDict[asyncio.Timeout, None] = OrderedDict()
 
     @contextlib.contextmanager
     def hold_body_slot(self, patience: asyncio.Timeout) -> Iterator[None]:
         """Hold a slot while reading; `patience` expires when the slot is needed. Raises RouteFull."""
-        if self._heard + len(self._reading) >= self._most:
+        if self._heard + len(self._reading) >= self._max_requests:
             self._make_room()
         self._reading[patience] = None
         try:

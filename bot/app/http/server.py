@@ -111,14 +111,14 @@ class RouteHandler:
     async def _answer_request(self, request: web.Request) -> InboundResponse:
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
             return UNSUPPORTED_ENCODING
-        if (request.content_length or 0) > self._route.most:
+        if (request.content_length or 0) > self._route.max_bytes:
             return TOO_LARGE
         if (no := self._route.judge(request.headers)) is not None:
             return no
         try:
             async with asyncio.timeout(self._limits.body) as patience:
                 with self._pool.hold_body_slot(patience):
-                    body = await read_limited_body(request.content.iter_any(), self._route.most)
+                    body = await read_limited_body(request.content.iter_any(), self._route.max_bytes)
         except TimeoutError:
             return TOO_SLOW
         except RouteFull:

@@ -62,7 +62,7 @@ def job(
     With --seen, says what is slow; with --clock, whether a GPU at that SM clock explains it: a job is as fast as its slowest GPU.
     """
     settings = load_settings_or_exit(config)
-    from bot.cli.expect import build_shape, find_gpu, parse_amount, parse_choice, print_expected
+    from bot.cli.expect import build_workload, find_gpu, parse_amount, parse_choice, print_expected
     from kb.catalogues.accelerators import PRECISIONS
     from kb.performance.workloads import RECOMPUTE_KINDS, SHARDING_KINDS, JobShape, parse_count, parse_seconds
 
@@ -73,7 +73,7 @@ def job(
             parse_choice("--recompute", recompute, RECOMPUTE_KINDS),
             parse_choice("--shard", shard, SHARDING_KINDS),
         )
-        shape = build_shape(lambda: JobShape(size, seq, batch, gpus, tp, pp, cp, micro, interleave, layers, hidden, *kinds))
+        shape = build_workload(lambda: JobShape(size, seq, batch, gpus, tp, pp, cp, micro, interleave, layers, hidden, *kinds))
         took = parse_amount("--seen", parse_seconds, seen) if seen else None
         return print_expected(find_gpu(settings, sku), shape, took, peer or (), clock, as_json=json)
 
@@ -100,12 +100,12 @@ def allreduce(
     It runs over NVLink within a server and over the adapters between servers.
     """
     settings = load_settings_or_exit(config)
-    from bot.cli.expect import build_shape, compute_seen_seconds, find_gpu, parse_amount, print_expected
+    from bot.cli.expect import build_workload, compute_seen_seconds, find_gpu, parse_amount, print_expected
     from kb.performance.workloads import AllReduce, parse_bytes
 
     def ask() -> int:
         amount = parse_amount("--size", parse_bytes, size)
-        shape = build_shape(lambda: AllReduce(amount, gpus, network * 1e9 / 8 if network else None))
+        shape = build_workload(lambda: AllReduce(amount, gpus, network * 1e9 / 8 if network else None))
         return print_expected(find_gpu(settings, sku), shape, compute_seen_seconds(shape, seen, seen_gbs), peer or (), None, as_json=json)
 
     raise typer.Exit(call_or_exit(ask))
@@ -126,13 +126,13 @@ def gemm(
 ) -> None:
     """Estimate one matrix product on one GPU."""
     settings = load_settings_or_exit(config)
-    from bot.cli.expect import build_shape, find_gpu, parse_amount, parse_choice, print_expected
+    from bot.cli.expect import build_workload, find_gpu, parse_amount, parse_choice, print_expected
     from kb.catalogues.accelerators import PRECISIONS
     from kb.performance.workloads import Gemm, parse_seconds
 
     def ask() -> int:
         kind = parse_choice("--precision", precision, PRECISIONS)
-        shape = build_shape(lambda: Gemm(m, n, k, kind))
+        shape = build_workload(lambda: Gemm(m, n, k, kind))
         took = parse_amount("--seen", parse_seconds, seen) if seen else None
         return print_expected(find_gpu(settings, sku), shape, took, peer or (), clock, as_json=json)
 
@@ -154,12 +154,12 @@ def copy(
 ) -> None:
     """Estimate a copy in one direction."""
     settings = load_settings_or_exit(config)
-    from bot.cli.expect import build_shape, compute_seen_seconds, find_gpu, parse_amount, parse_choice, print_expected
+    from bot.cli.expect import build_workload, compute_seen_seconds, find_gpu, parse_amount, parse_choice, print_expected
     from kb.performance.workloads import COPY_KINDS, Copy, parse_bytes
 
     def ask() -> int:
         way, amount = parse_choice("--kind", kind, COPY_KINDS), parse_amount("--size", parse_bytes, size)
-        shape = build_shape(lambda: Copy(amount, way))
+        shape = build_workload(lambda: Copy(amount, way))
         return print_expected(find_gpu(settings, sku), shape, compute_seen_seconds(shape, seen, seen_gbs), peer or (), None, as_json=json)
 
     raise typer.Exit(call_or_exit(ask))

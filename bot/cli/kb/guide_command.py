@@ -14,23 +14,24 @@ from kb.guides.guide import Guide, GuideStep, slugify_guide_name
 
 
 def print_guides(settings: Settings, name: str, *, as_json: bool) -> int:
-    """Print all guides, or one with its steps."""
+    """Print a list of all guides, or one guide with its steps."""
     guides = load_site_guides(settings)
     if name and slugify_guide_name(name) not in guides:
         raise Refusal(f"There is no guide {name}; there are {', '.join(guides)}.", 1)
-    rows = [guides[slugify_guide_name(name)]] if name else list(guides.values())
+    selected = [guides[slugify_guide_name(name)]] if name else list(guides.values())
     if as_json:
-        print_text(format_json_line({"schema": 1, "items": [build_guide_row(row) for row in rows]}))
+        print_text(format_json_line({"schema": 1, "items": [build_guide_row(guide) for guide in selected]}))
         return 0
     console = open_table_console()
-    for guide in rows:
+    for guide in selected:
         phrases = ", ".join((*guide.symptoms, *(f"“{word}”" for word in guide.words)))
         console.print(Text.assemble((guide.id, "bold cyan"), "  ", guide.title, (f"  {len(guide.steps)} steps", "dim")))
         console.print(indent_renderable(Text(f"for {phrases or 'anyone who calls it'}", style="dim")))
         if not name:
             continue
-        for indent, line in (pair for step in guide.steps for pair in _format_step_lines(step)):
-            console.print(Padding(Text(line), (0, 0, 0, indent), expand=False))
+        for step in guide.steps:
+            for indent, line in _format_step_lines(step):
+                console.print(Padding(Text(line), (0, 0, 0, indent), expand=False))
     return 0
 
 
@@ -55,7 +56,7 @@ def _build_step_row(step: GuideStep) -> dict[str, Any]:
 
 
 def _format_step_lines(step: GuideStep) -> list[tuple[int, str]]:
-    """Return lines with their indentation in columns."""
+    """Return the lines of a step, each after the columns by which it is indented."""
     action = {"look": f"look: {', '.join(step.look)}", "wait": "wait", "remedy": f"remedy: {step.remedy}", "ask": "for people"}[step.kind]
     approval = ""
     if step.approve:
@@ -63,6 +64,9 @@ def _format_step_lines(step: GuideStep) -> list[tuple[int, str]]:
     elif step.remedy:
         approval = ", proposed for approval where a proven cause needs it"
     order = f"after {', '.join(step.after)}" if step.after else "at once"
-    conditions = [f"only if {'there is' if condition.quantifier == 'any' else 'there is no'} {condition}" for condition in step.when]
+    conditions = []
+    for condition in step.when:
+        existence = "there is" if condition.quantifier == "any" else "there is no"
+        conditions.append(f"only if {existence} {condition}")
     details = [f"{action}{approval}; {order}", *conditions]
     return [(2, f"{step.id}  {step.says}"), *((6, detail) for detail in details)]

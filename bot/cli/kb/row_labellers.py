@@ -1,8 +1,9 @@
-"""Row labellers: rules, or a model within a budget announced before the first request."""
+"""Label the rows of a build by rules, or by a model whose cost is estimated and announced before its first request."""
 
 import asyncio
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from graph.learning.model_labelling import ModelLabeller
     from graph.model.client import ModelReasoner
 
-MAX_CONCURRENT_QUESTIONS = 8  # concurrent model requests
+MAX_CONCURRENT_QUESTIONS = 8
 JOURNAL_WINDOW_ROWS = 64  # rows per journal write
+MAX_DECLINED_REASONS = 10  # printed after a build
 _PROGRESS_INTERVAL_SECONDS: Final = 5.0
 
 
@@ -72,12 +74,12 @@ class RulesRowLabeller:
 
 @dataclass(slots=True)
 class ModelRowLabeller:
-    """A model with one budget per build; declined rows are labelled by rules."""
+    """Labels by a model with one budget for the build. Rows that the model declines are labelled by rules."""
 
-    asked: "ModelLabeller"
+    labeller: "ModelLabeller"
     model: "ModelReasoner"
     most_usd: float
-    free: bool  # answers come from a recording only
+    is_free: bool  # all answers come from a recording
     name: str
     window: int = JOURNAL_WINDOW_ROWS
     total: int = 0
@@ -87,33 +89,33 @@ class ModelRowLabeller:
         from graph.learning.model_labelling import ANSWER_TOKENS, estimate_question_tokens, get_label_titles
         from graph.model.budget import find_price
 
-        labels, tokens = get_label_titles(self.asked.rules), 0
+        labels, tokens = get_label_titles(self.labeller.rules), 0
         for row in rows:
             if isinstance(row, ExportRow) and not row.guide:
                 self.total += 1
                 tokens += estimate_question_tokens(row, labels)
-        usd = find_price(self.asked.name).compute_usd(tokens, ANSWER_TOKENS * self.total)
-        estimate = f"{self.total} rows, about {tokens / 1000:,.0f} thousand tokens, at most about ${usd:.2f} at {self.asked.name}"
-        if usd > self.most_usd and not self.free:
+        usd = find_price(self.labeller.name).compute_usd(tokens, ANSWER_TOKENS * self.total)
+        estimate = f"{self.total} rows, about {tokens / 1000:,.0f} thousand tokens, at most about ${usd:.2f} at {self.labeller.name}"
+        if usd > self.most_usd and not self.is_free:
             raise Refusal(f"{estimate}: more than --most-usd {self.most_usd:g}; raise it, or build without --model", 2)
-        if not self.free:
+        if not self.is_free:
             print_text(estimate, err=True)
 
     def label_rows(self, export_rows: Sequence[ExportRow]) -> list[LabelledRow]:
-        return self._runner.run(self.asked.label_rows(export_rows))
+        return self._runner.run(self.labeller.label_rows(export_rows))
 
     @property
     def paid(self) -> dict[str, Any]:
-        spent = self.asked.spend
-        usd = 0.0 if self.free else round(spent.usd, 4)
+        spent = self.labeller.spend
+        usd = 0.0 if self.is_free else round(spent.usd, 4)
         bill = {
-            "name": self.asked.name,
+            "name": self.labeller.name,
             "questions": spent.calls,
             "tokens_in": spent.tokens_in,
             "tokens_out": spent.tokens_out,
             "usd": usd,
         }
-        return {**bill, "declined": dict(self.asked.declined)}
+        return {**bill, "declined": dict(self.labeller.declined)}
 
     def close(self) -> None:
         with self._runner:
@@ -121,7 +123,7 @@ class ModelRowLabeller:
 
 
 def open_row_labeller(labeller: RuleLabeller, settings: Settings, model_options: "ModelOptions | None") -> RowLabeller:
-    """Return the labeller. Raises Refusal if no model is set."""
+    """Return the labeller. Raises Refusal if a model is wanted and none is set."""
     if model_options is None:
         return RulesRowLabeller(labeller)
     from graph.learning.model_labelling import ModelLabeller
@@ -161,31 +163,37 @@ def format_model_bill(paid: Mapping[str, Any]) -> list[str]:
     if not paid:
         return []
     tokens = f"{paid['tokens_in']:,} tokens in, {paid['tokens_out']:,} out"
-    first = f"{paid['name']}: {paid['questions']} questions, {tokens}, ${paid['usd']:.2f}"
+    commonest_reasons = Counter(paid["declined"]).most_common(MAX_DECLINED_REASONS)
     return [
-        first,
-        *(f"  {times} rows by rules: {reason}" for reason, times in sorted(paid["declined"].items(), key=lambda one: -one[1])[:10]),
+        f"{paid['name']}: {paid['questions']} questions, {tokens}, ${paid['usd']:.2f}",
+        *(f"  {count} rows by rules: {reason}" for reason, count in commonest_reasons),
     ]
 
 
 @dataclass(slots=True)
 class BuildProgress:
+    """Prints the progress of a build to a terminal, every few seconds."""
+
     total: int = 0
-    _began: float = field(default_factory=time.monotonic)
-    _told: float = field(default_factory=time.monotonic)
-    _first: int = -1
+    _started_at: float = field(default_factory=time.monotonic)
+    _printed_at: float = field(default_factory=time.monotonic)
+    _resumed_rows: int = -1  # rows of an interrupted build, which took no time; -1 until known
 
     def report_rows(self, rows: int) -> None:
         now = time.monotonic()
-        if self._first < 0:
-            self._first = rows  # rows of an interrupted build took no time
-        if sys.stderr.isatty() and now - self._told > _PROGRESS_INTERVAL_SECONDS:
-            self._told = now
-            print_text(format_progress_line(rows, self.total, (rows - self._first) / (now - self._began)), err=True)
+        if self._resumed_rows < 0:
+            self._resumed_rows = rows
+        if sys.stderr.isatty() and now - self._printed_at > _PROGRESS_INTERVAL_SECONDS:
+            self._printed_at = now
+            rows_per_second = (rows - self._resumed_rows) / (now - self._started_at)
+            print_text(format_progress_line(rows, self.total, rows_per_second), err=True)
 
 
-def format_progress_line(rows: int, total: int, speed: float) -> str:
-    """Return `1,200 of 10,000 rows, 38 a second, 4 min left`."""
-    seconds_left = (total - rows) / speed if total and speed else 0.0
-    ends = f"{seconds_left / 60:.0f} min left" if seconds_left >= 90 else f"{seconds_left:.0f} s left"
-    return f"{rows:,}{f' of {total:,}' if total else ''} rows, {speed:.0f} a second{f', {ends}' if seconds_left else ''}"
+def format_progress_line(rows: int, total: int, rows_per_second: float) -> str:
+    """Return for example `1,200 of 10,000 rows, 38 a second, 4 min left`. Without a total the time left is not known."""
+    count = f"{rows:,} of {total:,}" if total else f"{rows:,}"
+    line = f"{count} rows, {rows_per_second:.0f} a second"
+    seconds_left = (total - rows) / rows_per_second if total and rows_per_second else 0.0
+    if not seconds_left:
+        return line
+    return f"{line}, {seconds_left / 60:.0f} min left" if seconds_left >= 90 else f"{line}, {seconds_left:.0f} s left"

@@ -23,25 +23,22 @@ MIN_WORD_CHARS: Final = 5  # shorter words of causes are too common to protect a
 
 
 def draft_rules(logs: Sequence[Path], against: Sequence[Path], kind: str, out: Path | None, *, as_json: bool) -> int:
-    """Draft rules for lines absent from `against`; return 1 if none."""
-    log: LogKind = "kernel" if kind == "kernel" else "job"
+    """Draft rules for error lines that the logs of `against` do not contain. Return 1 if no draft can be used."""
+    log_kind: LogKind = "kernel" if kind == "kernel" else "job"
     if kind not in ("job", "kernel"):
         raise Refusal(f"--log {kind} is none of job, kernel", 2)
     if out is not None and out.exists():
         raise Refusal(f"--out {out} is there already; name a file of its own", 2)
-    drafts = build_rule_drafts("\n".join(map(read_log, logs)), map(read_log, against), log)
-    good = [draft for draft in drafts if not draft.elsewhere and not find_rule_problems(draft)]
-    if out is not None and good:
-        try:
-            write_file_atomically(out, render_rule_file(good))
-        except OSError as error:
-            raise Refusal(f"{out}: {error.strerror or error}") from error
+    drafts = build_rule_drafts("\n".join(map(read_log, logs)), map(read_log, against), log_kind)
+    usable = [draft for draft in drafts if not draft.elsewhere and not find_rule_problems(draft)]
+    if out is not None and usable:
+        _write_draft_file(out, render_rule_file(usable))
     if as_json:
         rows = [draft.row | {"lines": draft.lines, "elsewhere": draft.elsewhere, "refused": find_rule_problems(draft)} for draft in drafts]
         print_text(json.dumps({"schema": 1, "drafts": rows}))
     else:
-        _print_drafts(drafts, good, out)
-    return 0 if good else 1
+        _print_drafts(drafts, usable, out)
+    return 0 if usable else 1
 
 
 def render_rule_file(drafts: Sequence[RuleDraft]) -> str:
@@ -58,28 +55,8 @@ def find_rule_problems(draft: RuleDraft) -> list[str]:
     return []
 
 
-def _print_drafts(drafts: Sequence[RuleDraft], good: Sequence[RuleDraft], out: Path | None) -> None:
-    for draft in drafts:
-        against = (
-            f"in {draft.elsewhere} lines of other logs, so left out"
-            if draft.elsewhere
-            else "; ".join(find_rule_problems(draft)) or "in no other log"
-        )
-        print_text(
-            f"{draft.id}: {draft.lines} lines, {show_invisible(against)}\n  {show_invisible(draft.pattern)}\n  {show_invisible(draft.examples[0])}"
-        )
-    if not good:
-        print_text("No line here is an unknown error that only this log contains.")
-    elif out is None:
-        print_text(f"{len(good)} can be used; --out FILE writes them. Trim them, and put the file into rules/ of the site's folder.")
-    else:
-        print_text(
-            f"{out}: {len(good)} rules. Name and trim them, put the file into rules/ of the site's folder; `rackmedic kb lint` checks it."
-        )
-
-
 def read_log(path: Path) -> str:
-    """Return the log. Raises Refusal above MAX_LOG_BYTES."""
+    """Return the text of the log. Raises Refusal if it cannot be read or has more than MAX_LOG_BYTES."""
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_LOG_BYTES + 1)
@@ -93,7 +70,7 @@ def read_log(path: Path) -> str:
 def draft_filter(
     settings: Settings, logs: Sequence[Path], against: Sequence[Path], name: str, family: str, out: Path | None, *, as_json: bool
 ) -> int:
-    """Draft a filter of repeated, unneeded lines; return 1 if none."""
+    """Draft a filter that hides lines which repeat and which no diagnosis needs. Return 1 if there are none."""
     if out is not None and out.exists():
         raise Refusal(f"--out {out} is there already; name a file of its own", 2)
     text = "\n".join(map(read_log, logs))
@@ -103,10 +80,7 @@ def draft_filter(
     words = sorted({word.lower() for leaf in leaves for word in leaf.words if len(word) >= MIN_WORD_CHARS})
     draft = build_filter_draft(name, family, text, map(read_log, against), load_site_rules(settings.kb_dir), words)
     if out is not None and draft.dropped_kinds:
-        try:
-            write_file_atomically(out, render_filter_file(draft))
-        except OSError as error:
-            raise Refusal(f"{out}: {error.strerror or error}") from error
+        _write_draft_file(out, render_filter_file(draft))
     if as_json:
         rows = [{"line": kind.example, "lines": kind.lines, "drafts": kind.drafts, "kept": kind.kept} for kind in draft.kinds]
         print_text(json.dumps({"schema": 1, "id": name, "family": family, "of": draft.of, "kinds": rows}))
@@ -119,14 +93,38 @@ def render_filter_file(draft: FilterDraft) -> str:
     return yaml.safe_dump({"filters": [draft.row]}, allow_unicode=True, sort_keys=False, width=520)
 
 
+def _print_drafts(drafts: Sequence[RuleDraft], usable: Sequence[RuleDraft], out: Path | None) -> None:
+    for draft in drafts:
+        verdict = "; ".join(find_rule_problems(draft)) or "in no other log"
+        if draft.elsewhere:
+            verdict = f"in {draft.elsewhere} lines of other logs, so left out"
+        print_text(f"{draft.id}: {draft.lines} lines, {show_invisible(verdict)}")
+        print_text(f"  {show_invisible(draft.pattern)}\n  {show_invisible(draft.examples[0])}")
+    if not usable:
+        print_text("No line here is an unknown error that only this log contains.")
+    elif out is None:
+        print_text(f"{len(usable)} can be used; --out FILE writes them. Trim them, and put the file into rules/ of the site's folder.")
+    else:
+        print_text(
+            f"{out}: {len(usable)} rules. Name and trim them, put the file into rules/ of the site's folder; `rackmedic kb lint` checks it."
+        )
+
+
+def _write_draft_file(path: Path, text: str) -> None:
+    try:
+        write_file_atomically(path, text)
+    except OSError as error:
+        raise Refusal(f"{path}: {error.strerror or error}") from error
+
+
 def _print_draft(draft: FilterDraft, out: Path | None) -> None:
     for kind in draft.kinds:
         verdict_text = f"stays: {kind.kept}" if kind.kept else f"regular by {kind.drafts} drafts of {SAMPLE_COUNT}"
         print_text(f"{kind.lines} lines, {show_invisible(verdict_text)}\n  {show_invisible(kind.example)}")
-    dropped = sum(dropped_kind.lines for dropped_kind in draft.dropped_kinds)
+    dropped_lines = sum(kind.lines for kind in draft.dropped_kinds)
     if not draft.dropped_kinds:
         print_text(f"Nothing that {MIN_AGREEING_SAMPLES} of {SAMPLE_COUNT} drafts call regular may go.")
         return
-    summary = f"{len(draft.dropped_kinds)} kinds of line, {dropped} of {draft.of} lines, would go from what is shown of such logs."
-    after = f" {out} has them: look it through and put it into filters/ of the site's folder." if out else " --out FILE writes them."
-    print_text(summary + after)
+    summary = f"{len(draft.dropped_kinds)} kinds of line, {dropped_lines} of {draft.of} lines, would go from what is shown of such logs."
+    next_step = f" {out} has them: look it through and put it into filters/ of the site's folder." if out else " --out FILE writes them."
+    print_text(summary + next_step)

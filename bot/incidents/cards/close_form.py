@@ -23,7 +23,7 @@ LabelChoices = Mapping[str, Sequence[tuple[str, str]]]  # heading → (label, ti
 
 @dataclass(frozen=True, slots=True)
 class IncidentClosure:
-    """The cause, as a person states it."""
+    """The true cause of an incident, as a person states it."""
 
     incident: str
     label: str
@@ -32,31 +32,31 @@ class IncidentClosure:
 
 
 def build_label_choices(leaves: Iterable[tuple[str, str]]) -> LabelChoices:
-    """Group (label, title) rows by category; add the two verdicts without a label."""
-    grouped: dict[str, list[tuple[str, str]]] = {}
+    """Return the titles of causes by category. They end with the two answers that name no cause."""
+    choices: dict[str, list[tuple[str, str]]] = {}
     for label, title in sorted(leaves):
         category = label.partition(".")[0]
-        grouped.setdefault(CATEGORIES.get(category, category), []).append((label, title))
-    return {**grouped, "None of these": [(NO_FAULT, "Nothing was broken"), (ABSTAIN, "Not known, or not in the list")]}
+        choices.setdefault(CATEGORIES.get(category, category), []).append((label, title))
+    return {**choices, "None of these": [(NO_FAULT, "Nothing was broken"), (ABSTAIN, "Not known, or not in the list")]}
 
 
-def render_close_form(closing: IncidentClosure, offered: LabelChoices) -> Block:
+def render_close_form(closing: IncidentClosure, label_choices: LabelChoices) -> Block:
     hosts = fold_host_names(closing.hosts)
     return blocks.modal(
         CLOSE_CALLBACK_ID,
         "Close the incident",
         [
-            blocks.input_block(CLOSE_LABEL_BLOCK_ID, "What was it?", blocks.select(offered, closing.label)),
+            blocks.input_block(CLOSE_LABEL_BLOCK_ID, "What was it?", blocks.select(label_choices, closing.label)),
             blocks.input_block(
                 CAUSE_BLOCK_ID,
                 "Root cause, in your words",
-                blocks.text_input(initial=closing.root_cause[:MAX_CAUSE_CHARS], multiline=True, most=MAX_CAUSE_CHARS),
+                blocks.text_input(initial=closing.root_cause[:MAX_CAUSE_CHARS], multiline=True, max_chars=MAX_CAUSE_CHARS),
                 hint="What broke, how you know, what fixed it. The next diagnosis learns from this.",
             ),
             blocks.input_block(
                 HOSTS_BLOCK_ID,
                 "Hosts",
-                blocks.text_input(initial=hosts if len(hosts) <= MAX_HOSTS_CHARS else "", most=MAX_HOSTS_CHARS),
+                blocks.text_input(initial=hosts if len(hosts) <= MAX_HOSTS_CHARS else "", max_chars=MAX_HOSTS_CHARS),
                 hint="For example gpu-[017-018]. Leave empty if no host was at fault.",
                 optional=True,
             ),
@@ -67,7 +67,7 @@ def render_close_form(closing: IncidentClosure, offered: LabelChoices) -> Block:
 
 
 def parse_close_form(payload: Mapping[str, Any]) -> IncidentClosure:
-    """Parse a submission. Raises BadForm, or OldButton for a malformed payload."""
+    """Parse a submitted form. Raises BadForm for wrong fields, and OldButton for a malformed payload."""
     try:
         view = payload["view"]
         values = view["state"]["values"]
@@ -80,6 +80,7 @@ def parse_close_form(payload: Mapping[str, Any]) -> IncidentClosure:
 
 
 def _validate_close_form(label: str, cause: str, hosts: str) -> tuple[str, ...]:
+    """Return the host names. Raises BadForm with the problem of each wrong field."""
     problems = {}
     if not label:
         problems[CLOSE_LABEL_BLOCK_ID] = "Choose what it was; “Not known” is an answer too."

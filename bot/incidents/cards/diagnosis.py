@@ -197,7 +197,7 @@ def _render_unobserved(report: Report) -> list[Line]:
     if report.outcome == "diagnosed":
         unobserved_summary = report_rows.render_unobserved_summary(report.could_not_look)
         return [(bold("Could not look:"), " ", *unobserved_summary)] if unobserved_summary else []
-    lines = report_rows.render_unobserved(report.could_not_look, most=MAX_UNOBSERVED)
+    lines = report_rows.render_unobserved(report.could_not_look, max_lines=MAX_UNOBSERVED)
     return [(bold("Could not look"),), *lines] if lines else []
 
 

@@ -67,7 +67,7 @@ def render_feedback_form(incident: str, item: str) -> Block:
             blocks.input_block(
                 WORDS_BLOCK_ID,
                 "In your words",
-                blocks.text_input(multiline=True, most=MAX_WORDS_CHARS),
+                blocks.text_input(multiline=True, max_chars=MAX_WORDS_CHARS),
                 hint="What was it really? People who look after RackMedic read this. To correct the diagnosis itself, say so in the thread.",
                 optional=True,
             ),

@@ -135,9 +135,10 @@ def _render_ruled_out(handoff: Handoff, titles: CauseTitles) -> list[Line]:
     return [(bold("Not:"), " ", _format_titles(rejected, MAX_RULED_OUT, titles))] if rejected else []
 
 
-def _format_titles(hypotheses: list[Hypothesis], most: int, titles: CauseTitles) -> str:
-    rest = len(hypotheses) - most
-    return "; ".join(report_rows.get_cause_title(h.label, titles) for h in hypotheses[:most]) + (f" and {rest} more" if rest > 0 else "")
+def _format_titles(hypotheses: list[Hypothesis], max_titles: int, titles: CauseTitles) -> str:
+    text = "; ".join(report_rows.get_cause_title(hypothesis.label, titles) for hypothesis in hypotheses[:max_titles])
+    omitted = len(hypotheses) - max_titles
+    return f"{text} and {omitted} more" if omitted > 0 else text
 
 
 def _render_logs(handoff: Handoff) -> list[Block]:

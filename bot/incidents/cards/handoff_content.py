@@ -39,41 +39,42 @@ class Handoff:
     hypotheses: tuple[Hypothesis, ...] = ()
     could_not_look: tuple[UnobservedCheck, ...] = ()
     timeline: tuple[TimelineEntry, ...] = ()
-    logs: tuple[LogDigest, ...] = ()  # all that are kept; a card shows a few
+    logs: tuple[LogDigest, ...] = ()  # all stored logs; a card shows a few
     drained_nodes: tuple[DrainedNode, ...] = ()  # nodes that RackMedic drained and that are not back
-    # Remediations that changed a host, oldest first: proven ones, and those with unknown result.
+    # Remediations that changed a host, oldest first: the proven ones, and those whose result is unknown.
     done: tuple[Remediation, ...] = ()
     item: str = ""  # the report of the hand-off; empty where there is none
 
 
 def build_handoff(state: IncidentState) -> Handoff:
-    rows = IncidentView(state)
-    report, hypotheses = rows.report, _list_hypotheses(rows)
+    view = IncidentView(state)
+    report, hypotheses = view.report, _list_hypotheses(view)
     return Handoff(
-        incident=rows.id,
-        ticket=rows.ticket or HandoffTicket(),
+        incident=view.id,
+        ticket=view.ticket or HandoffTicket(),
         headline=(report.headline if report else "") or "Not diagnosed.",
-        reported=rows.brief.text,
-        hosts=rows.brief.hosts or tuple(sorted({host for h in hypotheses for host in h.hosts})),
+        reported=view.brief.text,
+        hosts=view.brief.hosts or tuple(sorted({host for hypothesis in hypotheses for host in hypothesis.hosts})),
         hypotheses=hypotheses,
         could_not_look=report.could_not_look if report else (),
-        timeline=_build_timeline_entries(rows, hypotheses),
-        logs=_list_logs(rows),
-        drained_nodes=tuple(list_drained_nodes(rows.remediations)),
-        done=tuple(remediation for remediation in rows.remediations if remediation.proven or remediation.since),
+        timeline=_build_timeline_entries(view, hypotheses),
+        logs=_list_logs(view),
+        drained_nodes=tuple(list_drained_nodes(view.remediations)),
+        done=tuple(remediation for remediation in view.remediations if remediation.proven or remediation.since),
         item=report.item if report else "",
     )
 
 
 def format_done_action(remediation: Remediation, title: str) -> str:
     """Return for example `Clock skew on gpu-002: start chrony … by an approved action at 02:13 UTC; verified`."""
-    fixes = [step for step in remediation.rungs[: remediation.rung + 1] if step.part == "fix"]
-    description = "; ".join(
-        dict.fromkeys(format_current_step(remediation.model_copy(update={"rung": remediation.rungs.index(step)})) for step in fixes[-2:])
-    )
+    steps_done = remediation.rungs[: remediation.rung + 1]
+    fix_numbers = [number for number, step in enumerate(steps_done) if step.part == "fix"]
+    fix_texts = [format_current_step(remediation.model_copy(update={"rung": number})) for number in fix_numbers[-2:]]
+    description = "; ".join(dict.fromkeys(fix_texts)) or "changed"
+    hosts = fold_host_names(remediation.target.split(","))
     when = f" at {remediation.since:%H:%M} UTC" if remediation.since else ""
-    passed = "verified" if remediation.proven else "not verified"
-    return f"{title} on {fold_host_names(remediation.target.split(','))}: {description or 'changed'}, by an approved action{when}; {passed}"
+    verified = "verified" if remediation.proven else "not verified"
+    return f"{title} on {hosts}: {description}, by an approved action{when}; {verified}"
 
 
 def build_timeline(incident_view: IncidentView) -> tuple[TimelineEntry, ...]:
@@ -82,47 +83,54 @@ def build_timeline(incident_view: IncidentView) -> tuple[TimelineEntry, ...]:
 
 
 def _list_hypotheses(incident_view: IncidentView) -> tuple[Hypothesis, ...]:
-    """Return each label once, with the report's evidence where cited."""
+    """Return one hypothesis for each label. Those of the report win, because they carry the cited evidence."""
     report = incident_view.report
-    hypothesis_by_label = {
-        h.label: h for h in (*(report.ruled_out if report else ()), *incident_view.hypotheses, *(report.root_causes if report else ()))
-    }
-    return tuple(sorted(hypothesis_by_label.values(), key=lambda h: (VERDICT_ORDER.index(h.verdict), -h.confidence, h.label)))
+    ruled_out, root_causes = (report.ruled_out, report.root_causes) if report else ((), ())
+    hypothesis_by_label = {hypothesis.label: hypothesis for hypothesis in (*ruled_out, *incident_view.hypotheses, *root_causes)}
+
+    def get_sort_key(hypothesis: Hypothesis) -> tuple[int, float, str]:
+        return VERDICT_ORDER.index(hypothesis.verdict), -hypothesis.confidence, hypothesis.label
+
+    return tuple(sorted(hypothesis_by_label.values(), key=get_sort_key))
 
 
 def _list_logs(incident_view: IncidentView) -> tuple[LogDigest, ...]:
-    """Return uploaded logs, then those of the report."""
-    log_names = {log.name for log in incident_view.logs}
-    return (*incident_view.logs, *(row for row in (incident_view.report.logs if incident_view.report else ()) if row.name not in log_names))
+    """Return the uploaded logs, then the other logs of the report."""
+    uploaded_logs = incident_view.logs
+    uploaded_names = {log.name for log in uploaded_logs}
+    report_logs = incident_view.report.logs if incident_view.report else ()
+    return (*uploaded_logs, *(log for log in report_logs if log.name not in uploaded_names))
 
 
 def _build_timeline_entries(incident_view: IncidentView, hypotheses: Sequence[Hypothesis]) -> tuple[TimelineEntry, ...]:
-    moments = [TimelineEntry(incident_view.opened_at, "incident opened")] if incident_view.opened_at else []
+    entries = [TimelineEntry(incident_view.opened_at, "incident opened")] if incident_view.opened_at else []
     for message in incident_view.messages:
         if message.get("at"):
-            words = str(message.get("text", "")).strip().partition("\n")[0]
-            moments.append(
-                TimelineEntry(datetime.fromisoformat(str(message["at"])), f"someone wrote: {words[:200]}" if words else "a file came in")
-            )
-    shown_evidence = {(e.time, e.host, e.line) for h in hypotheses for e in h.evidence if e.time}
-    moments += [TimelineEntry(time, f"{host}: {line}") for time, host, line in shown_evidence if time]
-    return tuple(sorted(moments, key=lambda moment: (moment.at, moment.what)))
+            first_line = str(message.get("text", "")).strip().partition("\n")[0]
+            event = f"someone wrote: {first_line[:200]}" if first_line else "a file came in"
+            entries.append(TimelineEntry(datetime.fromisoformat(str(message["at"])), event))
+    timed_lines = {
+        (evidence.time, evidence.host, evidence.line) for hypothesis in hypotheses for evidence in hypothesis.evidence if evidence.time
+    }
+    entries += [TimelineEntry(time, f"{host}: {line}") for time, host, line in timed_lines if time]
+    return tuple(sorted(entries, key=lambda entry: (entry.at, entry.what)))
 
 
-def require_unresolved_ticket(ticket: HandoffTicket, does: str) -> None:
-    """Raise InvalidTicketChange for a resolved ticket."""
-    if ticket.state == "resolved" and does in ("take", "wait", "close", "close_form"):
+def require_unresolved_ticket(ticket: HandoffTicket, click: str) -> None:
+    """Raise InvalidTicketChange if the click would change a resolved ticket."""
+    if ticket.state == "resolved" and click in ("take", "wait", "close", "close_form"):
         raise InvalidTicketChange(f"This incident was closed already, as {ticket.true_label or 'unknown'}. Mention me to open it again.")
 
 
 def list_output_digests(handoff: Handoff, facts: Sequence[Fact]) -> tuple[str, ...]:
     """Return the digests of stored outputs, cited ones first."""
-    digests = [e.sha256 for h in handoff.hypotheses for e in h.evidence]
-    return tuple(dict.fromkeys(sha for sha in (*digests, *(fact.sha256 for fact in facts)) if sha))
+    cited = [evidence.sha256 for hypothesis in handoff.hypotheses for evidence in hypothesis.evidence]
+    digests = dict.fromkeys([*cited, *(fact.sha256 for fact in facts)])
+    return tuple(digest for digest in digests if digest)
 
 
-def format_evidence_file(handoff: Handoff, outputs: Mapping[str, str], most: int = 1_000_000) -> str:
-    """Return conclusions, then outputs (digest → text), cut at `most` characters."""
+def format_evidence_file(handoff: Handoff, outputs: Mapping[str, str], max_chars: int = 1_000_000) -> str:
+    """Return the conclusions and then the outputs (digest → text), cut at `max_chars`."""
     parts = [
         f"Incident {handoff.incident}",
         handoff.headline,
@@ -132,24 +140,27 @@ def format_evidence_file(handoff: Handoff, outputs: Mapping[str, str], most: int
         handoff.reported,
     ]
     parts += ["", "SUMMARY", handoff.ticket.summary] if handoff.ticket.summary else []
-    parts += ["", "DONE", *(format_done_action(row, row.label) for row in handoff.done)] if handoff.done else []
-    parts += ["", "TIMELINE (UTC)", *(f"{moment.at:%Y-%m-%d %H:%M:%S}  {moment.what}" for moment in handoff.timeline)]
-    parts += ["", "HYPOTHESES", *(line for h in handoff.hypotheses for line in _format_hypothesis(h))]
-    parts += ["", "COULD NOT LOOK", *(f"{b.host}  {b.check}: {b.why}" for b in handoff.could_not_look)]
+    parts += ["", "DONE", *(format_done_action(remediation, remediation.label) for remediation in handoff.done)] if handoff.done else []
+    parts += ["", "TIMELINE (UTC)", *(f"{entry.at:%Y-%m-%d %H:%M:%S}  {entry.what}" for entry in handoff.timeline)]
+    parts += ["", "HYPOTHESES", *(line for hypothesis in handoff.hypotheses for line in _format_hypothesis(hypothesis))]
+    parts += ["", "COULD NOT LOOK", *(f"{check.host}  {check.check}: {check.why}" for check in handoff.could_not_look)]
     parts += ["", "LOGS", *(line for log in handoff.logs for line in format_log_digest(log))] if handoff.logs else []
-    parts += ["", "OUTPUTS", *(f"--- {sha}\n{text}" for sha, text in outputs.items())]
+    parts += ["", "OUTPUTS", *(f"--- {digest}\n{output}" for digest, output in outputs.items())]
     text = "\n".join(parts)
-    return text if len(text) <= most else f"{text[:most]}\n… {len(text) - most:,} more characters are in the evidence store"
+    omitted = len(text) - max_chars
+    return f"{text[:max_chars]}\n… {omitted:,} more characters are in the evidence store" if omitted > 0 else text
 
 
 def _format_hypothesis(hypothesis: Hypothesis) -> list[str]:
-    citations = [f"    {_format_evidence(e)}" for e in hypothesis.evidence]
+    confidence = format_confidence_percent(hypothesis.confidence)
+    places = " ".join(hypothesis.devices or hypothesis.hosts)
     return [
-        f"{hypothesis.verdict:<12} {format_confidence_percent(hypothesis.confidence):>4}  {hypothesis.label}  {' '.join(hypothesis.devices or hypothesis.hosts)}",
+        f"{hypothesis.verdict:<12} {confidence:>4}  {hypothesis.label}  {places}",
         f"    {hypothesis.because}",
-        *citations,
+        *(f"    {_format_evidence(evidence)}" for evidence in hypothesis.evidence),
     ]
 
 
-def _format_evidence(e: Evidence) -> str:
-    return f"{e.time:%H:%M:%S} {e.host} {e.check}: {e.line}" if e.time else f"{e.host} {e.check}: {e.line}"
+def _format_evidence(evidence: Evidence) -> str:
+    text = f"{evidence.host} {evidence.check}: {evidence.line}"
+    return f"{evidence.time:%H:%M:%S} {text}" if evidence.time else text

@@ -11,8 +11,7 @@ from bot.cards.buttons import MALFORMED_PAYLOAD_ERRORS, BadForm, ButtonClick, Ol
 from bot.incidents.cards.close_form import LabelChoices
 
 MENU_ACTION_ID = "more.menu"
-# Choice → text.
-MENU_CHOICES: Mapping[str, str] = {
+MENU_CHOICES: Mapping[str, str] = {  # choice → text
     "recheck": "Look again",
     "close_form": "Close…",
     "assign_form": "Assign…",
@@ -29,7 +28,7 @@ MAX_WORDS_CHARS = 600
 
 @dataclass(frozen=True, slots=True)
 class CauseCorrection:
-    """The cause, as a person corrects it."""
+    """The cause that a person names instead of ours, and how they know."""
 
     incident: str
     label: str
@@ -37,13 +36,12 @@ class CauseCorrection:
 
 
 def render_menu(incident: str) -> Block:
-    return blocks.overflow(
-        MENU_ACTION_ID, [(json.dumps([choice, incident], separators=(",", ":")), words) for choice, words in MENU_CHOICES.items()]
-    )
+    options = [(json.dumps([choice, incident], separators=(",", ":")), text) for choice, text in MENU_CHOICES.items()]
+    return blocks.overflow(MENU_ACTION_ID, options)
 
 
 def parse_menu_choice(payload: Mapping[str, Any]) -> ButtonClick:
-    """Parse a menu choice. Raises OldButton."""
+    """Parse a menu choice. Raises OldButton if the menu is of an older version."""
     try:
         action = payload["actions"][0]
         choice, incident = json.loads(action["selected_option"]["value"])
@@ -62,7 +60,7 @@ def render_assign_form(incident: str, owner: str = "") -> Block:
 
 
 def parse_assign_form(payload: Mapping[str, Any]) -> tuple[str, str]:
-    """Return (incident, user id). Raises BadForm, OldButton."""
+    """Return the incident and the assignee's user id. Raises BadForm if no person was chosen."""
     incident, values = _parse_form_values(payload)
     try:
         person = str(values[PERSON_BLOCK_ID][PERSON_BLOCK_ID].get("selected_user") or "")
@@ -73,16 +71,16 @@ def parse_assign_form(payload: Mapping[str, Any]) -> tuple[str, str]:
     return incident, person
 
 
-def render_correction_form(incident: str, offered: LabelChoices, believed: str = "") -> Block:
+def render_correction_form(incident: str, label_choices: LabelChoices, label: str = "") -> Block:
     return blocks.modal(
         CORRECT_CALLBACK_ID,
         "It was something else",
         [
-            blocks.input_block(LABEL_BLOCK_ID, "What was it?", blocks.select(offered, believed)),
+            blocks.input_block(LABEL_BLOCK_ID, "What was it?", blocks.select(label_choices, label)),
             blocks.input_block(
                 WORDS_BLOCK_ID,
                 "How do you know?",
-                blocks.text_input(multiline=True, most=MAX_WORDS_CHARS),
+                blocks.text_input(multiline=True, max_chars=MAX_WORDS_CHARS),
                 hint="Recorded with your name. Approvals for the old cause are withdrawn. Nothing is re-checked or closed.",
                 optional=True,
             ),
@@ -93,7 +91,7 @@ def render_correction_form(incident: str, offered: LabelChoices, believed: str =
 
 
 def parse_correction_form(payload: Mapping[str, Any]) -> CauseCorrection:
-    """Parse a submission. Raises BadForm, OldButton."""
+    """Parse a submitted correction. Raises BadForm if no cause was chosen."""
     incident, values = _parse_form_values(payload)
     try:
         label = str((values[LABEL_BLOCK_ID][LABEL_BLOCK_ID].get("selected_option") or {}).get("value", ""))

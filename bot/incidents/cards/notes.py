@@ -89,10 +89,10 @@ def render_thread_deleted(incident: OpenIncident) -> Card:
     )
 
 
-def render_answer_limit(most: timedelta) -> Card:
-    """Announce the answer limit; `most` is the longest silence."""
+def render_answer_limit(longest_pause: timedelta) -> Card:
+    """Say that the limit of answers is reached, and when we answer again."""
     words = "I answered a lot here in the last minutes, so I am quiet now"
-    until = f"in at most {-(-int(most.total_seconds()) // 60)} minutes I answer again"
+    until = f"in at most {-(-int(longest_pause.total_seconds()) // 60)} minutes I answer again"
     passed = f"⏳ {words} and ignore messages: {until}. "
     return blocks.build_card(
         f"{words}: {until}.",

@@ -12,27 +12,29 @@ OTHER_THREAD_TEXT = "another thread"
 
 
 def render_shared_causes(report: Report, links: Mapping[str, Part]) -> list[Block]:
-    """Render a line per owning incident. `links`: incident → thread, where readable."""
-    return [
-        _render_shared_cause(report, incident, links.get(incident, OTHER_THREAD_TEXT))
-        for incident in dict.fromkeys(row.incident for row in report.shared)
-    ]
+    """Render a line for each incident that owns a cause of the report.
+
+    Args:
+        report: the report whose causes other incidents own.
+        links: links to the threads of incidents, where the channel's readers may see them.
+    """
+    incidents = dict.fromkeys(cause.incident for cause in report.shared)
+    return [_render_shared_cause(report, incident, links.get(incident, OTHER_THREAD_TEXT)) for incident in incidents]
 
 
 def render_thread_links(report: Report, links: Mapping[str, Part]) -> list[Block]:
-    """Render the readable threads of cited closed incidents."""
-    links_of_threads = [links[thread.incident] for thread in report.threads if thread.incident in links]
-    return (
-        [blocks.line_section("↪ Threads: ", *[part for link in links_of_threads for part in (link, " · ")][:-1])]
-        if links_of_threads
-        else []
-    )
+    """Render the threads of the closed incidents that the report cites, as far as `links` has them."""
+    parts: list[Part] = []
+    for thread in report.threads:
+        if thread.incident in links:
+            parts += [" · ", links[thread.incident]] if parts else [links[thread.incident]]
+    return [blocks.line_section("↪ Threads: ", *parts)] if parts else []
 
 
-def _render_shared_cause(report: Report, incident: str, where: Part) -> Block:
-    rows = [row for row in report.shared if row.incident == incident]
-    hosts = fold_host_names(host for row in rows for host in row.hosts)
-    covers_all = {row.label for row in rows} == {root_cause.label for root_cause in report.root_causes}
-    subject_parts: tuple[Part, ...] = (bold(hosts), " is") if hosts and not covers_all else ("This is",)
-    later = " I look again here when that is over." if any(row.waits for row in rows) else ""
-    return blocks.line_section("↪ ", *subject_parts, " worked on in ", where, f", and decided there.{later}")
+def _render_shared_cause(report: Report, incident: str, thread: Part) -> Block:
+    shared_causes = [cause for cause in report.shared if cause.incident == incident]
+    hosts = fold_host_names(host for cause in shared_causes for host in cause.hosts)
+    covers_all = {cause.label for cause in shared_causes} == {cause.label for cause in report.root_causes}
+    subject: tuple[Part, ...] = (bold(hosts), " is") if hosts and not covers_all else ("This is",)
+    recheck = " I look again here when that is over." if any(cause.waits for cause in shared_causes) else ""
+    return blocks.line_section("↪ ", *subject, " worked on in ", thread, f", and decided there.{recheck}")

@@ -1,4 +1,4 @@
-"""Index a closed incident after its last turn; remove a reopened one."""
+"""Index an incident when it is closed, and remove it from the index when it is opened again."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -15,58 +15,72 @@ MAX_HOSTS = 64  # of one incident; also bounds its devices
 
 
 def build_closed_incident(state: IncidentState, now: datetime) -> ClosedIncident | None:
-    """Return the row of a closed incident; None while it is open or without an origin."""
-    rows = IncidentView(state)
-    if rows.lifecycle != "closed" or rows.origin is None:
+    """Return the entry of a closed incident. Return None if the incident is open or has no origin."""
+    view = IncidentView(state)
+    if view.lifecycle != "closed" or view.origin is None:
         return None
-    fixes = [remediation for remediation in rows.remediations if not any(step.remedy == "run_check" for step in remediation.rungs)]
+    fixes = [remediation for remediation in view.remediations if not any(step.remedy == "run_check" for step in remediation.rungs)]
     return ClosedIncident(
-        incident=rows.id,
-        origin=rows.origin,
-        opened=rows.opened_at or now,
+        incident=view.id,
+        origin=view.origin,
+        opened=view.opened_at or now,
         closed=now,
-        ended=_classify_ending(rows, fixes),
-        causes=_list_causes(rows),
-        hosts=rows.brief.hosts[:MAX_HOSTS],
+        ended=_classify_ending(view, fixes),
+        causes=_list_causes(view),
+        hosts=view.brief.hosts[:MAX_HOSTS],
         did=tuple(dict.fromkeys(remedy for fix in fixes for remedy in _list_proven_remedies(fix))),
     )
 
 
 def _list_causes(incident_view: IncidentView) -> tuple[ClosedIncidentCause, ...]:
-    """Return the causes. A person's label overrides the report's; its hosts come from the matching cause, else from the
-    brief.
+    """Return the causes. A cause that a person named replaces those of the report.
+
+    Its hosts are those of the matching cause of the report, or else the hosts that were reported.
     """
-    word = (incident_view.ticket.true_label if incident_view.ticket else "") or (
-        incident_view.correction.label if incident_view.correction else ""
-    )
-    denied = incident_view.correction.denied if incident_view.correction else ()
-    told = {tenant_root_cause.label for tenant_root_cause in incident_view.report.tenant_root_causes} if incident_view.report else set()
-    found = [
-        ClosedIncidentCause(label=row.label, hosts=row.hosts[:MAX_HOSTS], devices=row.devices[:MAX_HOSTS], inside=row.label not in told)
-        for row in (incident_view.report.root_causes if incident_view.report else ())
-        if row.label not in denied
+    ticket, correction, report = incident_view.ticket, incident_view.correction, incident_view.report
+    label = (ticket.true_label if ticket else "") or (correction.label if correction else "")
+    denied_labels = correction.denied if correction else ()
+    causes = [cause for cause in _list_report_causes(report) if cause.label not in denied_labels]
+    if label == NO_FAULT:
+        return ()
+    if label in ("", ABSTAIN):
+        return tuple(causes)
+    matching = tuple(cause for cause in causes if cause.label == label or cause.label.startswith(f"{label}."))
+    return matching or (ClosedIncidentCause(label=label, hosts=incident_view.brief.hosts[:MAX_HOSTS]),)
+
+
+def _list_report_causes(report: Report | None) -> list[ClosedIncidentCause]:
+    if report is None:
+        return []
+    tenant_labels = {cause.label for cause in report.tenant_root_causes}
+    return [
+        ClosedIncidentCause(
+            label=cause.label,
+            hosts=cause.hosts[:MAX_HOSTS],
+            devices=cause.devices[:MAX_HOSTS],
+            inside=cause.label not in tenant_labels,
+        )
+        for cause in report.root_causes
     ]
-    if word in (NO_FAULT, ABSTAIN) or not word:
-        return () if word == NO_FAULT else tuple(found)
-    same = tuple(row for row in found if row.label == word or row.label.startswith(f"{word}."))
-    return same or (ClosedIncidentCause(label=word, hosts=incident_view.brief.hosts[:MAX_HOSTS]),)
 
 
 def _classify_ending(incident_view: IncidentView, fixes: Sequence[Remediation]) -> ClosureOutcome:
     if proven := {(fix.label, fix.target) for fix in fixes if fix.proven}:
-        if any(place not in proven for place in _iterate_cause_hosts(incident_view)):
+        if not proven.issuperset(_iterate_cause_hosts(incident_view)):
             return "in_part"
         return "cured" if is_all_cured(fixes) else "passed"
     if any(fix.since for fix in fixes):
         return "in_vain"
-    word = incident_view.ticket.true_label if incident_view.ticket else ""
-    if word == NO_FAULT or (not word and incident_view.report is not None and incident_view.report.outcome == "no_fault"):
+    ticket, report = incident_view.ticket, incident_view.report
+    label = ticket.true_label if ticket else ""
+    if label == NO_FAULT or (not label and report is not None and report.outcome == "no_fault"):
         return "well"
-    in_words = incident_view.item.kind in ("close", "ask")  # `ask`: any message in the thread
-    return "person" if in_words or (incident_view.ticket is not None and incident_view.ticket.closed_by) else "quiet"
+    was_requested = incident_view.item.kind in ("close", "ask")  # `ask`: any message in the thread
+    return "person" if was_requested or (ticket is not None and ticket.closed_by) else "quiet"
 
 
 def _iterate_cause_hosts(incident_view: IncidentView) -> Iterator[tuple[str, str]]:
+    """Yield each cause with each of its hosts. The host of a cause without hosts is empty."""
     for cause in _list_causes(incident_view):
         yield from ((cause.label, host) for host in cause.hosts or ("",))
 
@@ -78,8 +92,8 @@ def _list_proven_remedies(remediation: Remediation) -> list[str]:
 
 
 async def update_closed_incident(index: ClosedIncidentIndex, clock: Clock, incident: str, state: IncidentState, report: Report) -> None:
-    """Index the incident once it is closed, and remove it while it is not: a row has one writer, the lease's holder."""
-    if (row := build_closed_incident(state, clock.now())) is not None:
-        await index.save_incident(row)
+    """Index the incident if it is closed, else remove it. Only the holder of the incident's lease calls this."""
+    if (closed_incident := build_closed_incident(state, clock.now())) is not None:
+        await index.save_incident(closed_incident)
     else:
         await index.remove_incident(incident)

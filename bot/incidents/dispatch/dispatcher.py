@@ -23,8 +23,9 @@ from bot.incidents.dispatch.fair_semaphore import NO_TENANT, FairSemaphore
 from bot.incidents.dispatch.fingerprint import compute_fingerprint_after_turn
 from bot.incidents.dispatch.inbox import Inbox
 from bot.incidents.dispatch.lease import Lease, Leases
+from bot.incidents.dispatch.wakeups import Wakeups
 from bot.refusal import TooEarly
-from bot.tasks import cancel_tasks, to_coroutine
+from bot.tasks import BackgroundJob, cancel_tasks, to_coroutine
 from graph.checkpoints.fence import LostLease, WorkerStopping
 from graph.context import Progress, discard_progress
 from graph.incident_view import IncidentView
@@ -349,6 +350,19 @@ class Dispatcher:
             await self._progress(progress)
         except Exception as error:
             log.warning("dispatcher.progress_not_shown", error=str(error))
+
+
+@contextlib.asynccontextmanager
+async def run_dispatcher(dispatcher: Dispatcher, wakeups: Wakeups, background_jobs: Sequence[BackgroundJob]) -> AsyncIterator[None]:
+    """Run wakeups, sweepers and jobs. On exit running turns reach a stored step."""
+    await wakeups.start(dispatcher.schedule_incident)
+    running = [asyncio.create_task(job()) for job in background_jobs]
+    try:
+        yield
+    finally:
+        await cancel_tasks(*running)
+        await dispatcher.drain()
+        await wakeups.aclose()
 
 
 def can_release_causes(incident_view: IncidentView) -> bool:

@@ -15,7 +15,7 @@ _NUMBER_PATTERN = re.compile(r"(?<![\w.-])\d[\d.:,/+TZ%-]*")
 
 @dataclass(frozen=True, slots=True)
 class IncidentFingerprint:
-    """A second report matches when it names the same job or alert, or only hosts that the first is about."""
+    """What an incident is about. A report matches it that names the same job or alert, or only hosts of the incident."""
 
     hosts: tuple[str, ...] = ()
     job: str = ""
@@ -26,28 +26,35 @@ class IncidentFingerprint:
 
 
 def compute_fingerprint(text: str, hosts: Collection[str], *, alert: bool = False) -> IncidentFingerprint:
-    """Return what a message is about; `hosts` are those that its place may name."""
-    words = text[:MAX_TEXT_CHARS]
-    return IncidentFingerprint(
-        find_hosts(words, hosts).hosts[:MAX_HOSTS], find_job_id(words), compute_alert_fingerprint(words) if alert else ""
-    )
+    """Return what a message is about.
+
+    Args:
+        text: the message.
+        hosts: the hosts that may be named in its channel.
+        alert: the message is an alert.
+    """
+    text = text[:MAX_TEXT_CHARS]
+    alert_fingerprint = compute_alert_fingerprint(text) if alert else ""
+    return IncidentFingerprint(find_hosts(text, hosts).hosts[:MAX_HOSTS], find_job_id(text), alert_fingerprint)
 
 
 def compute_alert_fingerprint(alert: str) -> str:
     """Hash the alert without values and times, so that repeats are equal."""
-    words = " ".join(_NUMBER_PATTERN.sub("#", alert.lower()).split())
-    return hashlib.sha256(words.encode()).hexdigest()[:16]
+    normalized = " ".join(_NUMBER_PATTERN.sub("#", alert.lower()).split())
+    return hashlib.sha256(normalized.encode()).hexdigest()[:16]
 
 
 def compute_fingerprint_after_turn(state: IncidentState) -> IncidentFingerprint:
-    """Return the hosts and job that people named, and the hosts of causes; empty for a stopped incident.
+    """Return the hosts and the job that people named, and the hosts of causes. It is empty for a stopped incident.
 
     Hosts that were only examined do not count: another fault there is another incident.
     """
-    rows = IncidentView(state)
-    if rows.is_stopped:
+    view = IncidentView(state)
+    if view.is_stopped:
         return IncidentFingerprint()
-    said = "\n".join([rows.brief.text, *(str(message["text"]) for message in rows.messages)])
-    named = find_hosts(said, rows.brief.hosts).hosts
-    found = [host for cause in (rows.report.root_causes if rows.report else ()) for host in cause.hosts]
-    return IncidentFingerprint(tuple(dict.fromkeys((*named, *found)))[:MAX_HOSTS], rows.brief.job)
+    messages = "\n".join([view.brief.text, *(str(message["text"]) for message in view.messages)])
+    named_hosts = find_hosts(messages, view.brief.hosts).hosts
+    root_causes = view.report.root_causes if view.report else ()
+    cause_hosts = [host for cause in root_causes for host in cause.hosts]
+    hosts = tuple(dict.fromkeys((*named_hosts, *cause_hosts)))
+    return IncidentFingerprint(hosts[:MAX_HOSTS], view.brief.job)

@@ -87,83 +87,89 @@ class Inbox:
         self._open = redis.register_script(scripts.OPEN_INCIDENT_SCRIPT)
         self._enqueue = redis.register_script(scripts.ENQUEUE_ITEM_SCRIPT)
         self._finish = redis.register_script(scripts.FINISH_ITEM_SCRIPT)
-        self._mark = redis.register_script(scripts.MARK_TURN_SCRIPT)
-        self._set_aside = redis.register_script(scripts.DEAD_LETTER_SCRIPT)
-        self._come_due = redis.register_script(scripts.COLLECT_DUE_SCRIPT)
+        self._mark_script = redis.register_script(scripts.MARK_TURN_SCRIPT)
+        self._dead_letter = redis.register_script(scripts.DEAD_LETTER_SCRIPT)
+        self._collect_due = redis.register_script(scripts.COLLECT_DUE_SCRIPT)
         self._fire = redis.register_script(scripts.FIRE_TIMER_SCRIPT)
         self._bind = redis.register_script(scripts.BIND_THREAD_SCRIPT)
-
-    # Storing items
 
     async def open_or_join(
         self,
         origin: Origin,
         dedupe_key: str,
-        make: Callable[[str], InboxItem],
+        build_item: Callable[[str], InboxItem],
         *,
         fingerprint: IncidentFingerprint = EMPTY_FINGERPRINT,
-        joins: Callable[[str], Awaitable[bool]] = never_join,
-        repeats: bool = True,
+        may_join: Callable[[str], Awaitable[bool]] = never_join,
+        drop_repeats: bool = True,
     ) -> EnqueueResult:
-        """Store an item, opening an incident where its thread has none.
+        """Store an item. Open an incident if its thread has none.
 
-        The oldest open incident that matches `about` and that `joins` accepts gets it as a reply instead. `repeats`:
-        drop a repeated alert.
+        If an open incident matches the fingerprint, the item becomes a reply to the oldest one that it may join.
+
+        Args:
+            origin: the place where the item comes from.
+            dedupe_key: the key by which a redelivered item is recognised.
+            build_item: builds the item for the incident that gets it.
+            fingerprint: what the item is about.
+            may_join: whether the item may join a matching incident.
+            drop_repeats: drop an alert that the matching incident has already.
         """
         thread = self._keys.thread_key(*origin.source_key)
         incident = await self._get_bound_incident(thread) or self._new_id()
-        beside: list[str] = []
+        rejected: list[str] = []  # matching incidents that the item may not join
         while True:
             concerns = [self._keys.incident_key(incident, "concerns"), *self._get_fingerprint_keys(fingerprint)]
             keys = [self._keys.seen_item_key(dedupe_key), thread, *self._get_receive_keys(incident), *concerns]
             args = [
                 incident,
-                _serialize_item(make(incident)),
+                _serialize_item(build_item(incident)),
                 self._get_now_score(),
                 _format_seconds(DEDUPE_RETENTION),
                 origin.model_dump_json(),
                 thread,
             ]
-            raw, outcome = await self._open(keys=keys, args=[*args, len(fingerprint.hosts), *beside])
-            found = raw.decode()
+            raw, outcome = await self._open(keys=keys, args=[*args, len(fingerprint.hosts), *rejected])
+            answer = raw.decode()
             match outcome:
                 case scripts.MATCHES_OPEN_INCIDENTS:
-                    same = found.split()
-                    if (known := await _find_first_match(same, joins)) is not None:
-                        reply = make(known).model_copy(update={"kind": "reply"})
-                        return await self._join_incident(known, origin, reply, dedupe_key, fingerprint.alert, repeats)
-                    beside += same
+                    matching = answer.split()
+                    if (joined := await _find_first_match(matching, may_join)) is not None:
+                        reply = build_item(joined).model_copy(update={"kind": "reply"})
+                        return await self._join_incident(joined, origin, reply, dedupe_key, fingerprint.alert, drop_repeats)
+                    rejected += matching
                 case scripts.DUPLICATE:
-                    return EnqueueResult(found, duplicate=True)
+                    return EnqueueResult(answer, duplicate=True)
                 case scripts.INCIDENT_ID_IN_USE:  # another thread has this id: six hex digits can collide
                     incident = self._new_id()
                 case scripts.THREAD_BOUND_ELSEWHERE:  # another process opened the thread meanwhile
-                    incident = found
+                    incident = answer
                 case _:
-                    return EnqueueResult(found, opened=outcome == scripts.OPENED, beside=tuple(beside) if outcome == scripts.OPENED else ())
+                    is_opened = outcome == scripts.OPENED
+                    return EnqueueResult(answer, opened=is_opened, beside=tuple(rejected) if is_opened else ())
 
     async def _join_incident(
-        self, incident: str, origin: Origin, reply: InboxItem, dedupe_key: str, alert: str, repeats: bool
+        self, incident: str, origin: Origin, reply: InboxItem, dedupe_key: str, alert: str, drop_repeats: bool
     ) -> EnqueueResult:
         concerns, key = self._keys.incident_key(incident, "concerns"), self._keys.fingerprint_key("alert", alert)
-        if repeats and alert and await to_coroutine(self._redis.sismember(concerns, key)):
+        if drop_repeats and alert and await to_coroutine(self._redis.sismember(concerns, key)):
             return EnqueueResult(incident, duplicate=True, joined=True)
-        new = await self.enqueue(reply, dedupe_key)
+        is_new = await self.enqueue(reply, dedupe_key)
         if not alert:
             await self._redis.set(self._keys.joined_key(*origin.source_key), incident, ex=DEDUPE_RETENTION)
-        if alert and new:
+        if alert and is_new:
             await self._redis.zadd(key, {incident: self._clock.now().timestamp()})
             await to_coroutine(self._redis.sadd(concerns, key))
-        return EnqueueResult(incident, duplicate=not new, joined=True)
+        return EnqueueResult(incident, duplicate=not is_new, joined=True)
 
     async def enqueue(self, item: InboxItem, dedupe_key: str) -> bool:
-        """Store an item; return False for a duplicate."""
+        """Store an item. Return False for a duplicate."""
         keys = [self._keys.seen_item_key(dedupe_key), *self._get_receive_keys(item.incident)]
         args = [item.incident, _serialize_item(item), self._get_now_score(), _format_seconds(DEDUPE_RETENTION)]
         return bool(await self._enqueue(keys=keys, args=args))
 
     async def bind_thread(self, incident: str, team: str, channel: str, thread_ts: str) -> bool:
-        """Bind a second thread; return False where it belongs to another incident."""
+        """Bind a second thread to the incident. Return False if the thread belongs to another incident."""
         thread = self._keys.thread_key(team, channel, thread_ts)
         return bool(await self._bind(keys=[thread, self._keys.incident_key(incident, "threads")], args=[incident]))
 
@@ -171,8 +177,6 @@ class Inbox:
         """Set the origin of an incident whose thread was started later."""
         await to_coroutine(self._redis.hset(self._keys.incident_key(incident), "origin", origin.model_dump_json()))
         await self.bind_thread(incident, origin.team, origin.channel, origin.thread_ts)
-
-    # Queries
 
     async def find_incident(self, team: str, channel: str, thread_ts: str) -> str | None:
         return await self._get_bound_incident(self._keys.thread_key(team, channel, thread_ts))
@@ -193,7 +197,7 @@ class Inbox:
         return cast(Lifecycle, raw.decode()) if raw else None
 
     async def list_waiting(self, incident: str, count: int | None = None) -> list[InboxItem]:
-        """Return items, oldest first; the first one's turn runs. Skip damaged rows."""
+        """Return the items, oldest first. The turn of the first one may be running. Damaged rows are skipped."""
         rows = await to_coroutine(self._redis.lrange(self._keys.incident_key(incident, "inbox"), 0, -1 if count is None else count - 1))
         return [item for row in rows if (item := _parse_item(row)) is not None]
 
@@ -201,25 +205,28 @@ class Inbox:
         return [row.decode() for row in await to_coroutine(self._redis.zrange(self._keys.open, 0, -1))]
 
     async def list_drained_incidents(self) -> list[str]:
-        """Return incidents with drained nodes, closed ones too."""
+        """Return the incidents that have drained nodes. Some of them are closed."""
         return [row.decode() for row in await to_coroutine(self._redis.zrange(self._keys.held, 0, -1))]
 
     async def list_dead_letters(self) -> list[bytes]:
         return cast(list[bytes], await to_coroutine(self._redis.lrange(self._keys.dead, 0, -1)))
 
-    # A turn, under the lease
-
     async def begin_attempt(self, incident: str, item: str, *, owed: int = 0) -> tuple[AttemptKind, AttemptCounts]:
-        """Count an attempt of the turn (`begun`) or of its observers (`cut`). `owed` earlier ones are taken off."""
-        what: AttemptKind = "cut" if await to_coroutine(self._redis.hexists(self._keys.incident_key(incident, "posted"), item)) else "begun"
-        await self.add_attempts(incident, item, what, 1 - owed)
-        return what, AttemptCounts.from_hash(item, await to_coroutine(self._redis.hgetall(self._keys.incident_key(incident, "tries"))))
+        """Count an attempt of the turn (`begun`), or of its observers (`cut`) if the turn is stored.
 
-    async def add_attempts(self, incident: str, item: str, what: Literal["begun", "raised", "unposted", "cut"], by: int) -> int:
-        return int(await to_coroutine(self._redis.hincrby(self._keys.incident_key(incident, "tries"), f"{item} {what}", by)))
+        `owed` earlier attempts are subtracted, because they did not fail by the fault of the item.
+        """
+        is_turn_stored = await to_coroutine(self._redis.hexists(self._keys.incident_key(incident, "posted"), item))
+        kind: AttemptKind = "cut" if is_turn_stored else "begun"
+        await self.add_attempts(incident, item, kind, 1 - owed)
+        counts = await to_coroutine(self._redis.hgetall(self._keys.incident_key(incident, "tries")))
+        return kind, AttemptCounts.from_hash(item, counts)
+
+    async def add_attempts(self, incident: str, item: str, kind: Literal["begun", "raised", "unposted", "cut"], count: int) -> int:
+        return int(await to_coroutine(self._redis.hincrby(self._keys.incident_key(incident, "tries"), f"{item} {kind}", count)))
 
     async def begin_observing(self, incident: str, token: str, item: str) -> Sequence[str] | None:
-        """Record that the turn is stored. Return the observers that completed, or None where all did."""
+        """Record that the turn is stored. Return the observers that completed, or None if all did."""
         before = (await self._mark_turn(incident, token, item, BEGUN_MARK)).decode().split()
         return None if before == [OBSERVED_MARK] else before[1:]
 
@@ -242,10 +249,9 @@ class Inbox:
         keep: timedelta | None,
         fingerprint: IncidentFingerprint = EMPTY_FINGERPRINT,
     ) -> None:
-        """In one step remove the item, replace timers and fingerprint, and set a closed incident's TTL. Raises
-        LostLease.
+        """Remove the item, replace timers and fingerprint, and set a closed incident's TTL, all in one step.
 
-        `keep` is None while nodes are drained: then the incident stays.
+        `keep` is None while nodes are drained: then the incident stays. Raises LostLease.
         """
         due = [word for why, at in timers.items() for word in (why, _format_score(at))]
         await self._remove_item(
@@ -268,10 +274,10 @@ class Inbox:
         text = redact_start(row.decode("utf-8", "replace"), MAX_DEAD_LETTER_CHARS)
         letter = json.dumps({"incident": incident, "why": "it cannot be read", "at": self._clock.now().isoformat(), "row": text})
         keys = [self._keys.lease_key(incident), self._keys.incident_key(incident, "inbox"), self._keys.due, self._keys.dead]
-        return bool(await self._set_aside(keys=keys, args=[token, row, letter, incident]) != scripts.LEASE_LOST)
+        return bool(await self._dead_letter(keys=keys, args=[token, row, letter, incident]) != scripts.LEASE_LOST)
 
     async def add_fingerprint(self, incident: str, fingerprint: IncidentFingerprint) -> None:
-        """Let later reports match this. `finish_item` removes what no longer applies."""
+        """Let later reports match this fingerprint. `finish_item` removes what no longer applies."""
         if keys := self._get_fingerprint_keys(fingerprint):
             score = self._clock.now().timestamp()
             async with self._redis.pipeline(transaction=True) as pipe:
@@ -281,25 +287,23 @@ class Inbox:
                 await pipe.execute()
 
     async def release_causes(self, incident: str) -> None:
-        """Release the causes; the next diagnosis claims them again."""
-        known = self._keys.incident_key(incident, "causes")
-        keys = await to_coroutine(self._redis.smembers(known))
+        """Release the causes of the incident. Its next diagnosis claims them again."""
+        owned_key = self._keys.incident_key(incident, "causes")
+        keys = await to_coroutine(self._redis.smembers(owned_key))
         async with self._redis.pipeline(transaction=True) as pipe:
             for key in keys:
                 pipe.lrem(key, 0, incident)
-            pipe.delete(known)
+            pipe.delete(owned_key)
             await pipe.execute()
 
-    # Timers
-
     async def collect_due(self, patience: timedelta, limit: int = 200) -> list[DueEntry]:
-        """Return what is due. `patience` postpones work, so that several sweepers do not wake the same incident."""
+        """Return the entries that are due. `patience` postpones them, so that no other sweeper wakes the same incident."""
         now = self._clock.now()
-        rows = await self._come_due(keys=[self._keys.due], args=[_format_score(now), _format_score(now + patience), limit, DUE_WORK])
+        rows = await self._collect_due(keys=[self._keys.due], args=[_format_score(now), _format_score(now + patience), limit, DUE_WORK])
         return [_parse_due_entry(member, score) for member, score in zip(rows[::2], rows[1::2], strict=True)]
 
     async def fire_timer(self, due: DueEntry) -> bool:
-        """Turn a timer into an item, once for all callers."""
+        """Turn a timer into an item. Of several callers only one does it."""
         now = self._clock.now()
         id_ = f"timer:{due.incident}:{due.why}:{due.score}"
         kind: InboxItemKind = "recheck" if due.why == CAUSE_RELEASED else "timer"
@@ -327,8 +331,8 @@ class Inbox:
             raise LostLease(f"{incident}: another worker has it; {item} stays for them")
 
     async def _mark_turn(self, incident: str, token: str, item: str, mark: str) -> bytes:
-        """Set the mark, unless the turn has one (`BEGUN_MARK`) or its last one. Return the mark before."""
-        before = await self._mark(
+        """Set a mark of the turn and return the mark before. A turn that has a mark keeps it instead of `BEGUN_MARK`."""
+        before = await self._mark_script(
             keys=[self._keys.lease_key(incident), self._keys.incident_key(incident, "posted")], args=[token, item, mark]
         )
         if before == scripts.LEASE_LOST:
@@ -351,15 +355,15 @@ class Inbox:
         return _format_score(self._clock.now())
 
 
-async def _find_first_match(incidents: Sequence[str], wanted: Callable[[str], Awaitable[bool]]) -> str | None:
+async def _find_first_match(incidents: Sequence[str], accept: Callable[[str], Awaitable[bool]]) -> str | None:
     for incident in incidents:
-        if await wanted(incident):
+        if await accept(incident):
             return incident
     return None
 
 
 def _serialize_item(item: InboxItem) -> str:
-    """Put the id on its own line, so that scripts need no JSON; redact secrets."""
+    """Return the item as its id and a line of redacted JSON. Scripts read the id and need no JSON."""
     if "\n" in item.id:
         raise ValueError(f"item id {item.id!r}: must be one line")
     return f"{item.id}\n{json.dumps({**redact_stored_data(item.model_dump(mode='json')), 'id': item.id}, ensure_ascii=False)}"

@@ -1,4 +1,4 @@
-"""Metrics and feedback in Redis: the last ten thousand of each."""
+"""Metrics and feedback of incidents in Redis. The last ten thousand of each are kept."""
 
 from datetime import datetime
 from typing import cast
@@ -18,27 +18,27 @@ _METRICS_ADAPTER, _FEEDBACK_ADAPTER = TypeAdapter(IncidentMetrics), TypeAdapter(
 
 
 class IncidentMetricsStore:
-    """Metrics by incident, and a list of feedback."""
+    """Stores the metrics of each incident, and people's feedback."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
 
     async def load_metrics(self, incident: str) -> IncidentMetrics | None:
-        """Return the metrics; None for a new or too old incident."""
+        """Return the metrics. Return None for an incident that is new or too old."""
         raw = await to_coroutine(self._redis.hget(INCIDENT_METRICS_KEY, incident))
         return _METRICS_ADAPTER.validate_json(raw) if raw else None
 
-    async def save_metrics(self, incident: str, course: IncidentMetrics) -> None:
-        """Store the metrics; drop the oldest beyond MAX_ENTRIES."""
+    async def save_metrics(self, incident: str, metrics: IncidentMetrics) -> None:
+        """Store the metrics, and drop the oldest ones beyond MAX_ENTRIES."""
         async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.hset(INCIDENT_METRICS_KEY, incident, _METRICS_ADAPTER.dump_json(course, exclude_defaults=True).decode())
-            pipe.zadd(INCIDENT_METRICS_AGE_KEY, {incident: course.opened.timestamp()})
+            pipe.hset(INCIDENT_METRICS_KEY, incident, _METRICS_ADAPTER.dump_json(metrics, exclude_defaults=True).decode())
+            pipe.zadd(INCIDENT_METRICS_AGE_KEY, {incident: metrics.opened.timestamp()})
             await pipe.execute()
-        old = await self._redis.zrange(INCIDENT_METRICS_AGE_KEY, 0, -MAX_ENTRIES - 1)
-        if old:
+        oldest = await self._redis.zrange(INCIDENT_METRICS_AGE_KEY, 0, -MAX_ENTRIES - 1)
+        if oldest:
             async with self._redis.pipeline(transaction=True) as pipe:
-                pipe.hdel(INCIDENT_METRICS_KEY, *old)
-                pipe.zrem(INCIDENT_METRICS_AGE_KEY, *old)
+                pipe.hdel(INCIDENT_METRICS_KEY, *oldest)
+                pipe.zrem(INCIDENT_METRICS_AGE_KEY, *oldest)
                 await pipe.execute()
 
     async def add_feedback(self, feedback: Feedback) -> None:
@@ -48,16 +48,19 @@ class IncidentMetricsStore:
             await pipe.execute()
 
     async def list_since(self, start: datetime) -> tuple[list[IncidentMetrics], list[Feedback]]:
-        named = cast(list[bytes], await self._redis.zrangebyscore(INCIDENT_METRICS_AGE_KEY, start.timestamp(), "+inf"))
-        rows = await to_coroutine(self._redis.hmget(INCIDENT_METRICS_KEY, named)) if named else []
-        said = [_FEEDBACK_ADAPTER.validate_json(raw) for raw in await to_coroutine(self._redis.lrange(FEEDBACK_KEY, 0, -1))]
-        return [_METRICS_ADAPTER.validate_json(raw) for raw in rows if raw], [one for one in said if one.at >= start]
+        """Return the metrics of incidents that were opened since then, and the feedback given since then."""
+        incidents = cast(list[bytes], await self._redis.zrangebyscore(INCIDENT_METRICS_AGE_KEY, start.timestamp(), "+inf"))
+        stored_metrics = await to_coroutine(self._redis.hmget(INCIDENT_METRICS_KEY, incidents)) if incidents else []
+        metrics = [_METRICS_ADAPTER.validate_json(raw) for raw in stored_metrics if raw]
+        stored_feedback = await to_coroutine(self._redis.lrange(FEEDBACK_KEY, 0, -1))
+        feedback = [_FEEDBACK_ADAPTER.validate_json(raw) for raw in stored_feedback]
+        return metrics, [entry for entry in feedback if entry.at >= start]
 
 
-async def record_metrics(courses: IncidentMetricsStore, clock: Clock, incident: str, state: IncidentState, report: Report) -> None:
-    """Update the incident's metrics after a turn: a row has one writer, the lease's holder."""
+async def record_metrics(metrics_store: IncidentMetricsStore, clock: Clock, incident: str, state: IncidentState, report: Report) -> None:
+    """Update the incident's metrics after a turn. Only the holder of the incident's lease calls this."""
     if state:
-        before = await courses.load_metrics(incident)
+        before = await metrics_store.load_metrics(incident)
         after = update_metrics(state, before, clock.now())
         if after != before:
-            await courses.save_metrics(incident, after)
+            await metrics_store.save_metrics(incident, after)

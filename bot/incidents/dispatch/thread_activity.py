@@ -107,7 +107,7 @@ return verdict
 
 
 class AnswerPermit(StrEnum):
-    """Yes; no, and say so; no, and silently."""
+    """Whether a message is answered: GO answers it, TRIP only says that the limit is reached, SILENT does nothing."""
 
     GO = "go"
     TRIP = "trip"
@@ -127,29 +127,28 @@ class PreviousActivity:
 
 
 class ThreadActivity:
-    """`most`: answers per ANSWER_WINDOW."""
+    """Records who writes in a thread. `max_answers` limits our answers per ANSWER_WINDOW."""
 
-    def __init__(self, redis: Redis, clock: Clock, *, most: int = MAX_ANSWERS_PER_WINDOW, keys: RedisKeys | None = None) -> None:
+    def __init__(self, redis: Redis, clock: Clock, *, max_answers: int = MAX_ANSWERS_PER_WINDOW, keys: RedisKeys | None = None) -> None:
         self._redis = redis
         self._clock = clock
-        self._most = most
+        self._max_answers = max_answers
         self._keys = keys or RedisKeys()
-        self._heard, self._spoke, self._may = (
+        self._record_message, self._record_reply, self._admit_answer = (
             redis.register_script(script) for script in (RECORD_MESSAGE_SCRIPT, RECORD_REPLY_SCRIPT, ADMIT_ANSWER_SCRIPT)
         )
 
     async def record_message(self, incident: str, ts: str, user: str, *, question: bool = False) -> PreviousActivity:
-        """Record a message; return the state before."""
-        raw, quiet, life, others = [
-            row.decode() for row in await self._heard(keys=self._get_keys(incident), args=[ts, user, int(question)])
-        ]
-        by, asked, questioned = raw.split(" ")
+        """Record a person's message. Return the state of the thread before it."""
+        answer = await self._record_message(keys=self._get_keys(incident), args=[ts, user, int(question)])
+        last_message, quiet, lifecycle, others = [field.decode() for field in answer]
+        author, asked, was_question = last_message.split(" ")
         return PreviousActivity(
-            follows=_name_previous_speaker(by, user),
-            asked=asked == "1" and by in (SELF_AUTHOR, user),
-            after_question=questioned == "1",
+            follows=_name_previous_speaker(author, user),
+            asked=asked == "1" and author in (SELF_AUTHOR, user),
+            after_question=was_question == "1",
             quiet_until=datetime.fromtimestamp(float(quiet), UTC) if quiet else None,
-            lifecycle=cast(Lifecycle, life) if life else None,
+            lifecycle=cast(Lifecycle, lifecycle) if lifecycle else None,
             others=tuple(others.split()),
         )
 
@@ -162,38 +161,46 @@ class ThreadActivity:
         return datetime.fromtimestamp(float(raw), UTC) if raw else None
 
     async def record_reply(self, incident: str, ts: str, *, asked: bool = False, quiet_until: datetime | None = None) -> None:
-        """Record our message, or without `ts` only the quiet period."""
+        """Record a message of ours. Without `ts` record only the quiet period."""
         quiet = str(int(quiet_until.timestamp())) if quiet_until else ""
-        await self._spoke(keys=self._get_keys(incident), args=[ts, int(asked), quiet])
+        await self._record_reply(keys=self._get_keys(incident), args=[ts, int(asked), quiet])
 
     async def record_report(self, incident: str, state: IncidentState, report: Report) -> None:
         """Record a turn's report as our message. Its time is after the item's, as our clock may be behind Slack's."""
-        rows = IncidentView(state)
-        reminds = rows.item.kind == "timer" and rows.item.data.get("why") == REMINDER_DUE and bool(report.questions)
-        silent = rows.item.kind in SILENT_ITEM_KINDS and not report.reply and not reminds and not rows.is_timer_recheck
-        ts = f"{max(self._clock.now(), rows.item.at).timestamp() + 0.000001:.6f}"
+        view = IncidentView(state)
+        item = view.item
+        is_reminder = item.kind == "timer" and item.data.get("why") == REMINDER_DUE and bool(report.questions)
+        may_be_silent = item.kind in SILENT_ITEM_KINDS and not view.is_timer_recheck
+        is_silent = may_be_silent and not report.reply and not is_reminder
+        ts = f"{max(self._clock.now(), item.at).timestamp() + 0.000001:.6f}"
         asked = bool(report.questions) and not report.reply
-        await self.record_reply(incident, "" if silent else ts, asked=asked, quiet_until=rows.quiet_until)
+        await self.record_reply(incident, "" if is_silent else ts, asked=asked, quiet_until=view.quiet_until)
 
     async def record_ignored_reply(self, incident: str, ts: str) -> bool:
-        """Return whether `ts` is the first ignored message of a window; stable per message."""
+        """Return whether `ts` is the first ignored message of a window. A repeated call for a message returns the same."""
         key, now = self._keys.incident_key(incident, "pulse"), self._clock.now().timestamp()
-        told, _, at = (cast(bytes | None, await to_coroutine(self._redis.hget(key, "passed"))) or b"").decode().partition(" ")
-        if told and now - float(at) < ANSWER_WINDOW.total_seconds():
-            return told == ts
+        stored = cast(bytes | None, await to_coroutine(self._redis.hget(key, "passed"))) or b""
+        first_ts, _, at = stored.decode().partition(" ")
+        if first_ts and now - float(at) < ANSWER_WINDOW.total_seconds():
+            return first_ts == ts
         await to_coroutine(self._redis.hset(key, "passed", f"{ts} {now:.3f}"))
         return True
 
     async def admit_answer(
         self, incident: str, ts: str, *, always: bool = False, mention: bool = False, alone: bool = False
     ) -> AnswerPermit:
-        """Return whether message `ts` gets an answer; stable per message.
+        """Return whether message `ts` gets an answer. A repeated call for a message returns the same.
 
-        `always`: despite the limit. `mention`: it mentions us. `alone`: no other person spoke in the thread.
+        Args:
+            incident: the thread's incident.
+            ts: Slack's timestamp of the message.
+            always: answer despite the limit.
+            mention: the message mentions us.
+            alone: no other person wrote in the thread.
         """
         now = f"{self._clock.now().timestamp():.3f}"
-        args: list[str | int] = [ts, now, self._most, int(ANSWER_WINDOW.total_seconds()), int(always), int(mention), int(alone)]
-        return AnswerPermit((await self._may(keys=self._get_keys(incident), args=args)).decode())
+        args: list[str | int] = [ts, now, self._max_answers, int(ANSWER_WINDOW.total_seconds()), int(always), int(mention), int(alone)]
+        return AnswerPermit((await self._admit_answer(keys=self._get_keys(incident), args=args)).decode())
 
     def _get_keys(self, incident: str) -> list[str]:
         return [self._keys.incident_key(incident), self._keys.incident_key(incident, "pulse")]

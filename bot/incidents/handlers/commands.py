@@ -26,13 +26,13 @@ UNKNOWN_COMMAND = (
 
 
 async def handle_command(services: OpenWorkServices, payload: Payload) -> Card:
-    """Handle `/rackmedic …`; return the card for its user."""
-    word, _, rest = slack_markup.render_plain_text(str(payload.get("text") or "")).strip().partition(" ")
-    match word.lower(), rest.strip():
+    """Handle `/rackmedic …`. Return the card that its user sees."""
+    command, _, argument = slack_markup.render_plain_text(str(payload.get("text") or "")).strip().partition(" ")
+    match command.lower(), argument.strip():
         case ("" | "help", _):
             return home.render_help(slack_markup.list_help_rows())
-        case ("stop", why):
-            return await _handle_stop(services, payload, why)
+        case ("stop", reason):
+            return await _handle_stop(services, payload, reason)
         case ("resume", group):
             return await _handle_resume(services, payload, group)
         case ("status", ""):
@@ -41,16 +41,17 @@ async def handle_command(services: OpenWorkServices, payload: Payload) -> Card:
             raise Refusal(UNKNOWN_COMMAND)
 
 
-async def answer_direct_message(services: OpenWorkServices, team: str, user: str, wish: direct_messages.DirectRequest) -> Card:
-    """Answer a direct message. Refuse strangers; point tenants to their channels."""
-    who = await services.context.people.get_person(user)
-    ours = who.human and who.team == team
-    if theirs := await _list_tenant_channels(services, user, ours=ours):
-        return direct_messages.render_other_channels(get_phrase("direct", services.context.channel_bindings[theirs[0]].language), theirs)
-    if not ours:
+async def answer_direct_message(services: OpenWorkServices, team: str, user: str, request: direct_messages.DirectRequest) -> Card:
+    """Answer a direct message. Raises ChannelNotServed for strangers. Tenants are pointed to their channels."""
+    person = await services.context.people.get_person(user)
+    is_colleague = person.human and person.team == team
+    if tenant_channels := await _list_tenant_channels(services, user, is_colleague=is_colleague):
+        language = services.context.channel_bindings[tenant_channels[0]].language
+        return direct_messages.render_other_channels(get_phrase("direct", language), tenant_channels)
+    if not is_colleague:
         raise policy.ChannelNotServed("im")
     channels = policy.list_operator_channels(services.context.channel_bindings)[: policy.MAX_NAMED_CHANNELS]
-    match wish:
+    match request:
         case "help":
             return direct_messages.render_direct_help(channels)
         case "status":
@@ -58,22 +59,21 @@ async def answer_direct_message(services: OpenWorkServices, team: str, user: str
             return await _render_own_status(services, user)
         case "approvals":
             await require_operator(services.context, user, team)
-            return direct_messages.render_direct_approvals(
-                brakes.render_waiting_approvals(
-                    await list_pending_actions(services, f"{team}:{user}"), "No action waits for your decision."
-                )
-            )
+            actions = await list_pending_actions(services, f"{team}:{user}")
+            approvals = brakes.render_waiting_approvals(actions, "No action waits for your decision.")
+            return direct_messages.render_direct_approvals(approvals)
         case _:
             return direct_messages.render_not_answered_here(policy.REFUSAL_TEXTS["im"], channels)
 
 
-async def _list_tenant_channels(services: OpenWorkServices, user: str, *, ours: bool) -> list[str]:
-    """Return the user's tenant channels; none for a colleague in an operator channel."""
-    if not services.context.tenant_channels or (
-        ours and await services.context.people.is_in_any(user, policy.list_operator_channels(services.context.channel_bindings))
-    ):
+async def _list_tenant_channels(services: OpenWorkServices, user: str, *, is_colleague: bool) -> list[str]:
+    """Return the tenant channels that the user is in. A colleague who is in an operators' channel is treated as an operator."""
+    context = services.context
+    if not context.tenant_channels:
         return []
-    return [channel for channel in services.context.tenant_channels if await services.context.people.is_in_any(user, (channel,))]
+    if is_colleague and await context.people.is_in_any(user, policy.list_operator_channels(context.channel_bindings)):
+        return []
+    return [channel for channel in context.tenant_channels if await context.people.is_in_any(user, (channel,))]
 
 
 async def _render_own_status(services: OpenWorkServices, user: str) -> Card:

@@ -120,9 +120,9 @@ class ItemFetcher:
         return slack or (there.scheme, there.netloc) == (api.scheme, api.netloc)
 
 
-def unpack_gzip(raw: bytes, most: int) -> bytes:
-    """Unpack at most `most` bytes."""
+def unpack_gzip(raw: bytes, max_bytes: int) -> bytes:
+    """Unpack at most `max_bytes`. Raises FileNotRead if the data is broken."""
     try:
-        return zlib.decompressobj(wbits=31).decompress(raw, most)
+        return zlib.decompressobj(wbits=31).decompress(raw, max_bytes)
     except zlib.error as error:
         raise FileNotRead("broken") from error

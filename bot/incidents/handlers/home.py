@@ -14,7 +14,7 @@ import structlog
 
 from bot.cards.blocks import Block, Card
 from bot.cards.buttons import ButtonClick, OldButton
-from bot.incidents.cards import fleet, home, notes, return_buttons
+from bot.incidents.cards import home, notes, return_buttons
 from bot.incidents.cards.home import HomeTab, OpenIncident
 from bot.incidents.context import HandlerContext, require_approvals, translate_ledger_errors
 from bot.incidents.handlers.open_work import (
@@ -66,49 +66,52 @@ async def require_operator(context: HandlerContext, user: str, team: str) -> Non
 async def _build_home_tab(services: HomeServices, user: str, team: str, note: str) -> HomeTab:
     incidents = await list_open_and_drained(services.open_work)
     titles = {label: title for rows in services.label_choices.values() for label, title in rows}
-    mine, standing = await _render_remediation_status(services, f"{team}:{user}", incidents)
-    glance = await _render_fleet(services, incidents, titles)
+    pending_approvals, brake_status = await _render_remediation_status(services, f"{team}:{user}", incidents)
     return HomeTab(
         incidents,
         user,
         titles,
-        mine,
-        await render_quota_waits(services.open_work),
-        standing,
-        note,
-        glance,
-        await _list_unserved_channels(services),
+        pending_approvals=pending_approvals,
+        quota_waits=await render_quota_waits(services.open_work),
+        brakes=brake_status,
+        note=note,
+        fleet=await _render_fleet(services, incidents, titles),
+        unserved_channels=await _list_unserved_channels(services),
     )
 
 
 async def _render_fleet(services: HomeServices, incidents: list[OpenIncident], titles: Mapping[str, str]) -> list[Block]:
     async with guard_store():
         metrics, _ = await services.incident_metrics.list_since(services.context.clock.now() - FLEET_HISTORY_WINDOW)
-    found = fleet.count_causes((metric.labels for metric in metrics), titles)
-    oldest = MAX_INCIDENTS if len(incidents) >= MAX_INCIDENTS else 0
-    return fleet.render_fleet(fleet.summarize_groups(services.host_groups, incidents), found, FLEET_HISTORY_WINDOW.days, oldest)
+    groups = home.summarize_groups(services.host_groups, incidents)
+    cause_counts = home.count_causes((metric.labels for metric in metrics), titles)
+    counted_incidents = MAX_INCIDENTS if len(incidents) >= MAX_INCIDENTS else 0
+    return home.render_fleet(groups, cause_counts, FLEET_HISTORY_WINDOW.days, counted_incidents)
 
 
 async def _list_unserved_channels(services: HomeServices) -> dict[str, bool | None]:
-    """Return operator channels that others read (True) or may read (None)."""
+    """Return the operator channels that another organisation reads (True), or for which Slack does not say (None)."""
 
-    async def shared(channel: str) -> bool | None:
+    async def load_sharing(channel: str) -> bool | None:
         try:
             return await services.context.people.is_shared(channel)
         except Refusal:
             return None
 
-    ours = policy.list_operator_channels(services.context.channel_bindings)
-    found = await asyncio.gather(*(shared(channel) for channel in ours))
-    return {channel: by_others for channel, by_others in zip(ours, found, strict=True) if by_others is not False}
+    channels = policy.list_operator_channels(services.context.channel_bindings)
+    sharing = await asyncio.gather(*(load_sharing(channel) for channel in channels))
+    return {channel: is_shared for channel, is_shared in zip(channels, sharing, strict=True) if is_shared is not False}
 
 
 async def _render_remediation_status(services: HomeServices, voter: str, incidents: list[OpenIncident]) -> tuple[list[Block], list[Block]]:
-    now, room = await get_brake_status(services.open_work), await get_remaining_room(services.open_work, incidents)
-    if now is None or room is None:
+    """Return the approvals that wait for this voter, and the state of the brakes. Both are empty where nothing can be approved."""
+    brake_status = await get_brake_status(services.open_work)
+    allowance = await get_remaining_room(services.open_work, incidents)
+    if brake_status is None or allowance is None:
         return [], []
-    mine = brakes.render_waiting_approvals(await list_pending_actions(services.open_work, voter), "No action waits for your decision.")
-    return mine, [*brakes.render_brake_status(now), *brakes.render_change_allowance(room)]
+    pending_actions = await list_pending_actions(services.open_work, voter)
+    pending_approvals = brakes.render_waiting_approvals(pending_actions, "No action waits for your decision.")
+    return pending_approvals, [*brakes.render_brake_status(brake_status), *brakes.render_change_allowance(allowance)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,7 @@ class ReturnRequest:
     """A click that asks for a node's return."""
 
     services: HomeServices
-    pressed: ButtonClick
+    click: ButtonClick
     origin: Origin
     voter: Voter
     at_home: bool
@@ -133,27 +136,27 @@ class ReturnRequest:
 
 async def handle_return_click(services: HomeServices, payload: Payload) -> None:
     """Start a return request in the background. Raises Refusal without approvals or for an old button."""
-    pressed, voter = return_buttons.parse_return_click(payload), parse_voter(payload)
+    click, voter = return_buttons.parse_return_click(payload), parse_voter(payload)
     require_approvals(services.context)
     async with guard_store():
-        origin = await services.context.inbox.get_origin(pressed.incident)
+        origin = await services.context.inbox.get_origin(click.incident)
     if origin is None or origin.kind != "slack":
         raise OldButton
     services.context.tasks.spawn_task(
-        "return", _request_return(ReturnRequest(services, pressed, origin, voter, _is_home_tab(payload)), _get_thread(payload))
+        "return", _request_return(ReturnRequest(services, click, origin, voter, _is_home_tab(payload)), _get_thread(payload))
     )
 
 
-async def _request_return(on: ReturnRequest, thread: tuple[str, str]) -> None:
+async def _request_return(request: ReturnRequest, thread: tuple[str, str]) -> None:
     try:
-        await _authorize_return(on, thread)
-        await on.notify_requester(notes.render_in_progress(LOOKING_AT_NODE))
+        await _authorize_return(request, thread)
+        await request.notify_requester(notes.render_in_progress(LOOKING_AT_NODE))
         async with guard_store(DECISION_TIMEOUT_SECONDS), translate_ledger_errors():
-            found = await require_approvals(on.services.context).decisions.propose_return(
-                on.pressed.incident, on.pressed.item, str(on.voter)
+            record = await require_approvals(request.services.context).decisions.propose_return(
+                request.click.incident, request.click.item, str(request.voter)
             )
         card = notes.render_in_progress(
-            f"{found.action.target} no longer shows its fault: its return to service waits for approval in the incident's thread."
+            f"{record.action.target} no longer shows its fault: its return to service waits for approval in the incident's thread."
         )
     except Refusal as error:
         card = notes.render_refusal(str(error))
@@ -161,43 +164,43 @@ async def _request_return(on: ReturnRequest, thread: tuple[str, str]) -> None:
         card = notes.render_not_stored(will_retry=False)
     except Exception:
         reference = secrets.token_hex(4)
-        log.exception("home.bug", reference=reference, incident=on.pressed.incident)
+        log.exception("home.bug", reference=reference, incident=request.click.incident)
         card = notes.render_internal_error(reference, notes.DECISION_ERROR_TEXT)
-    await on.notify_requester(card)
+    await request.notify_requester(card)
 
 
-async def _authorize_return(on: ReturnRequest, thread: tuple[str, str]) -> None:
+async def _authorize_return(request: ReturnRequest, thread: tuple[str, str]) -> None:
     """Accept a click in the incident's thread, or on an operator's Home tab."""
-    if on.voter.team != on.origin.team:
+    if request.voter.team != request.origin.team:
         raise policy.NotAllowed(policy.NOT_FULL_MEMBER_TEXT)
-    await on.services.context.admit_user(SlackPlace(on.voter.team, on.origin.channel), on.voter.user, fresh=True)
-    await on.services.context.require_permission(
-        f"button.{return_buttons.ASK_RETURN_ACTION_ID}", on.voter.user, on.origin.channel, on.origin
+    await request.services.context.admit_user(SlackPlace(request.voter.team, request.origin.channel), request.voter.user, fresh=True)
+    await request.services.context.require_permission(
+        f"button.{return_buttons.ASK_RETURN_ACTION_ID}", request.voter.user, request.origin.channel, request.origin
     )
-    if on.at_home:
-        await require_operator(on.services.context, on.voter.user, on.voter.team)
-    elif thread != (on.origin.channel, on.origin.thread_ts):
+    if request.at_home:
+        await require_operator(request.services.context, request.voter.user, request.voter.team)
+    elif thread != (request.origin.channel, request.origin.thread_ts):
         raise OldButton
 
 
 async def handle_quota_waiver(services: HomeServices, payload: Payload) -> None:
     """Let a tenant's waiting incident begin. A refusal is raised, or shown on the Home tab."""
-    pressed, voter = quota_waiting.parse_let_in_click(payload), parse_voter(payload)
+    click, voter = quota_waiting.parse_let_in_click(payload), parse_voter(payload)
     channel = "" if _is_home_tab(payload) else str((payload.get("channel") or {}).get("id", ""))
     try:
-        words = await _waive_quota(services, pressed.incident, voter, channel)
+        text = await _waive_quota(services, click.incident, voter, channel)
     except Refusal as error:
         if channel:
             raise
-        words = str(error)
+        text = str(error)
     if channel:
         thread = (payload.get("container") or {}).get("thread_ts")
-        work = services.context.client.chat_postEphemeral(
-            channel=channel, user=voter.user, thread_ts=thread, **build_message_args(notes.render_in_progress(words))
+        post = services.context.client.chat_postEphemeral(
+            channel=channel, user=voter.user, thread_ts=thread, **build_message_args(notes.render_in_progress(text))
         )
-        services.context.tasks.spawn_task("let_in", work)
+        services.context.tasks.spawn_task("let_in", post)
     else:
-        services.context.tasks.spawn_task("let_in", publish_home_tab(services, voter.user, voter.team, note=words))
+        services.context.tasks.spawn_task("let_in", publish_home_tab(services, voter.user, voter.team, note=text))
 
 
 async def _waive_quota(services: HomeServices, incident: str, voter: Voter, channel: str) -> str:
@@ -224,5 +227,7 @@ def _is_home_tab(payload: Payload) -> bool:
 
 
 def _get_thread(payload: Payload) -> tuple[str, str]:
-    where = payload.get("container") or {}
-    return str((payload.get("channel") or {}).get("id", "")), str(where.get("thread_ts") or where.get("message_ts") or "")
+    """Return channel and thread of the clicked message."""
+    container = payload.get("container") or {}
+    channel = (payload.get("channel") or {}).get("id", "")
+    return str(channel), str(container.get("thread_ts") or container.get("message_ts") or "")

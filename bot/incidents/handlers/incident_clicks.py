@@ -24,8 +24,7 @@ from graph.incident_view import IncidentView
 from graph.state import HandoffTicket, InboxItem, Origin
 from tools.inventory.host_ranges import fold_host_names
 
-# Action id → parser of its card.
-CLICK_PARSERS: Mapping[str, Callable[[Payload], ButtonClick]] = {
+CLICK_PARSERS: Mapping[str, Callable[[Payload], ButtonClick]] = {  # action id → the parser of its card
     **dict.fromkeys(diagnosis.BUTTONS, diagnosis.parse_diagnosis_click),
     **dict.fromkeys(questions.SELECT_ACTIONS, questions.parse_host_choice),
     **dict.fromkeys(handoff_card.BUTTONS, handoff_card.parse_ticket_click),
@@ -36,35 +35,35 @@ ALREADY_OPEN = "I am on this thread already. Reply there, or say `status` in it.
 
 
 async def handle_click(services: IncidentFormServices, payload: Payload) -> None:
-    """Handle a click in a message."""
+    """Store the click as an item of its incident's inbox, or open what it only shows. Raises Refusal if the user may not click."""
     action = payload["actions"][0]
-    reader = CLICK_PARSERS.get(action.get("action_id", ""))
-    if reader is None:
+    parse_click = CLICK_PARSERS.get(action.get("action_id", ""))
+    if parse_click is None:
         raise OldButton
-    pressed = reader(payload)
+    click = parse_click(payload)
     team, channel, user = _parse_location(payload)
     await services.context.admit_user(SlackPlace(team, channel), user)
     await services.context.require_permission(f"button.{action['action_id']}", user, channel)
     async with guard_store():
-        if await services.context.inbox.find_incident(team, channel, get_thread_ts(payload)) != pressed.incident:
+        if await services.context.inbox.find_incident(team, channel, get_thread_ts(payload)) != click.incident:
             raise OldButton
     if action.get("action_id") == feedback.VOTE_ACTION_ID:
         await handle_vote(services, payload, team, channel, user)
         return
-    if pressed.does in ("take", "wait", "close_form"):
+    if click.does in ("take", "wait", "close_form"):
         async with guard_store():
-            require_unresolved_ticket(
-                IncidentView(await services.context.load_state(pressed.incident)).ticket or HandoffTicket(), pressed.does
-            )
-    if await _open_if_view_only(services, pressed, payload):
+            state = await services.context.load_state(click.incident)
+        require_unresolved_ticket(IncidentView(state).ticket or HandoffTicket(), click.does)
+    if await _open_if_view_only(services, click, payload):
         return
     ts = str(action.get("action_ts") or payload.get("trigger_id"))
     key = f"{team}.{channel}.{get_thread_ts(payload)}.{action['action_id']}.{user}.{ts}"
-    await _store_item(services, key, pressed.does, pressed.incident, user, {"report": pressed.item} if pressed.item else {}, pressed.chosen)
+    data = {"report": click.item} if click.item else {}
+    await _store_item(services, key, click.does, click.incident, user, data, click.chosen)
 
 
 async def _open_if_view_only(services: IncidentFormServices, click: ButtonClick, payload: Payload) -> bool:
-    """Open a form, details or report and return True; store nothing."""
+    """Open what the click only shows, and return True. Return False for a click that must be stored."""
     if click.does == "details":
         await _open_details(services, click, str(payload["trigger_id"]))
     elif click.does == "close_form":
@@ -79,7 +78,7 @@ async def _open_if_view_only(services: IncidentFormServices, click: ButtonClick,
 
 
 def _begin_report(services: IncidentFormServices, incident: str, payload: Payload) -> None:
-    """Start the report; rendering outlasts Slack's timeout."""
+    """Start the report in the background, because rendering outlasts Slack's timeout."""
     team, channel, user = _parse_location(payload)
     services.report_writer.begin_report(
         incident, Origin(kind="slack", team=team, channel=channel, thread_ts=get_thread_ts(payload), user=user)
@@ -87,24 +86,23 @@ def _begin_report(services: IncidentFormServices, incident: str, payload: Payloa
 
 
 async def handle_close_form(services: IncidentFormServices, payload: Payload) -> None:
-    """Store the closing form. Raises BadForm."""
+    """Store the closing form. Raises BadForm if it names hosts that do not exist."""
     closing = close_form.parse_close_form(payload)
     team, user = await authorize_form_sender(services.context, payload, closing.incident)
-    if unknown := await _list_unknown_hosts(services, closing):
-        raise BadForm({close_form.HOSTS_BLOCK_ID: f"Not in the inventory: {fold_host_names(unknown)}."})
+    if unknown_hosts := await _list_unknown_hosts(services, closing):
+        raise BadForm({close_form.HOSTS_BLOCK_ID: f"Not in the inventory: {fold_host_names(unknown_hosts)}."})
     data = {"label": closing.label, "root_cause": closing.root_cause, "hosts": list(closing.hosts)}
     await _store_item(services, f"{team}.view.{payload['view']['id']}", "close", closing.incident, user, data)
 
 
 async def _list_unknown_hosts(services: IncidentFormServices, closing: IncidentClosure) -> list[str]:
-    """Return hosts unknown to inventory and diagnosis: lessons would learn a typing error."""
+    """Return the hosts that neither the inventory nor the diagnosis knows. Lessons would learn a typing error."""
     async with guard_store():
         origin = await services.context.inbox.get_origin(closing.incident)
-    known = {
-        *(services.hosts_of(origin) if origin else ()),
-        *(await _build_closing_defaults(services, closing.incident)).hosts,
-    }
-    return [host for host in closing.hosts if host not in known]
+    visible_hosts = services.hosts_of(origin) if origin else ()
+    diagnosed_hosts = (await _build_closing_defaults(services, closing.incident)).hosts
+    known_hosts = {*visible_hosts, *diagnosed_hosts}
+    return [host for host in closing.hosts if host not in known_hosts]
 
 
 async def handle_diagnose_shortcut(services: MessageServices, payload: Payload) -> None:
@@ -124,8 +122,8 @@ async def handle_diagnose_shortcut(services: MessageServices, payload: Payload) 
         if await services.context.inbox.find_incident(team, channel, root):
             raise Refusal(ALREADY_OPEN)
     origin = Origin(kind="slack", team=team, channel=channel, thread_ts=root, user=user)
-    made = InboxItem(id=key, kind="mention", incident="", at=parse_slack_timestamp(ts), user=user, text=text, data=data)
-    await open_or_join_incident(services, origin, key, text, lambda incident: made.model_copy(update={"incident": incident}))
+    item = InboxItem(id=key, kind="mention", incident="", at=parse_slack_timestamp(ts), user=user, text=text, data=data)
+    await open_or_join_incident(services, origin, key, text, lambda incident: item.model_copy(update={"incident": incident}))
 
 
 async def _open_close_form(services: IncidentFormServices, incident: str, trigger: str) -> None:
@@ -135,20 +133,21 @@ async def _open_close_form(services: IncidentFormServices, incident: str, trigge
 
 async def _open_details(services: IncidentFormServices, click: ButtonClick, trigger: str) -> None:
     async with guard_store():
-        rows = IncidentView(await services.context.load_state(click.incident))
+        incident_view = IncidentView(await services.context.load_state(click.incident))
         facts = await services.load_facts(click.incident)
-    titles = {label: title for offered in services.label_choices.values() for label, title in offered}
-    await services.context.client.views_open(
-        trigger_id=trigger, view=details.render_details(rows, titles, details.find_boot_ids(facts), click.item, facts)
-    )
+    titles = {label: title for choices in services.label_choices.values() for label, title in choices}
+    view = details.render_details(incident_view, titles, details.find_boot_ids(facts), click.item, facts)
+    await services.context.client.views_open(trigger_id=trigger, view=view)
 
 
 async def _build_closing_defaults(services: IncidentFormServices, incident: str) -> IncidentClosure:
-    """Return the most certain cause, or nothing."""
+    """Return the form's defaults: the cause that is most certain, if there is one."""
     async with guard_store():
         report = IncidentView(await services.context.load_state(incident)).report
-    best = max(report.root_causes if report else (), key=lambda h: h.confidence, default=None)
-    return IncidentClosure(incident, best.label, best.because, best.hosts) if best else IncidentClosure(incident, "", "")
+    likeliest = max(report.root_causes if report else (), key=lambda cause: cause.confidence, default=None)
+    if likeliest is None:
+        return IncidentClosure(incident, "", "")
+    return IncidentClosure(incident, likeliest.label, likeliest.because, likeliest.hosts)
 
 
 async def _store_item(
@@ -156,10 +155,11 @@ async def _store_item(
 ) -> None:
     row = {"id": key, "kind": kind, "incident": incident, "at": services.context.clock.now(), "user": user, "text": text, "data": data}
     async with guard_store():
-        new = await services.context.inbox.enqueue(InboxItem.model_validate(row), key)
-    if new:
+        is_new = await services.context.inbox.enqueue(InboxItem.model_validate(row), key)
+    if is_new:
         services.context.notify_stored(incident)
 
 
 def _parse_location(payload: Payload) -> tuple[str, str, str]:
+    """Return the ids of team, channel and user."""
     return str(payload["team"]["id"]), str(payload["channel"]["id"]), str(payload["user"]["id"])

@@ -38,7 +38,7 @@ async def open_or_join_incident(
         return alert or await _is_worked_on(services, incident)
 
     async with guard_store():
-        received = await services.context.inbox.open_or_join(origin, key, make, fingerprint=about, joins=joins)
+        received = await services.context.inbox.open_or_join(origin, key, make, fingerprint=about, may_join=joins)
         elsewhere = received.joined or (
             received.duplicate and await services.context.inbox.find_incident(*origin.source_key) != received.incident
         )

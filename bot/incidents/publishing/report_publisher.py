@@ -43,7 +43,7 @@ MAX_OUTPUTS = 40
 
 
 class SlackReportPublisher:
-    """Ignores incidents that do not live in Slack."""
+    """Publishes to the incident's Slack thread. Incidents that were not opened in Slack are ignored."""
 
     def __init__(
         self,
@@ -81,13 +81,14 @@ class SlackReportPublisher:
         origin = await self._get_origin(incident, state)
         if origin is None or origin.kind != "slack":
             return
-        here = await self._progress_updates.finish_turn(incident, state, report)
-        if not here and (made := await self._render_report(incident, state, report, origin)) is not None:
-            card = await self._redact_for_channel(origin, made)
+        is_on_status_message = await self._progress_updates.finish_turn(incident, state, report)
+        reply = None if is_on_status_message else await self._render_report(incident, state, report, origin)
+        if reply is not None:
+            card = await self._redact_for_channel(origin, reply)
             await self._once.post_once(
                 origin, incident, f"report:{report.item}", card, {"event_type": REPORT_EVENT_TYPE, "event_payload": {"item": report.item}}
             )
-        if here and self._needs_notice(state, report):
+        if is_on_status_message and self._needs_notice(state, report):
             card = await self._redact_for_channel(origin, incident_card.render_look_finished(report))
             await self._once.post_once(
                 origin, incident, f"over:{report.item}", card, {"event_type": NOTICE_EVENT_TYPE, "event_payload": {"item": report.item}}
@@ -106,69 +107,70 @@ class SlackReportPublisher:
         if origin is None or origin.kind != "slack":
             return
 
-        async def drawn(name: str) -> Card:
+        async def render_card(name: str) -> Card:
             state = await self._load_state(incident)
-            return (
-                await self._render_end_card(origin, state)
-                if name == END_CARD
-                else await self._render_ticket(origin, incident, build_handoff(state))
-            )
+            if name == END_CARD:
+                return await self._render_end_card(origin, state)
+            return await self._render_ticket(origin, incident, build_handoff(state))
 
-        await self._pending_edits.retry_pending(origin, incident, drawn)
+        await self._pending_edits.retry_pending(origin, incident, render_card)
 
     def _needs_notice(self, state: IncidentState, report: Report) -> bool:
-        """Return whether long checks would end with an edit only, which notifies no reader."""
-        rows = IncidentView(state)
-        return not report.actions and not report.reply and rows.ticket is None and rows.stats.makespan_seconds >= NOTICE_AFTER_SECONDS
+        """Return whether long checks would end with an edit only, of which Slack notifies nobody."""
+        view = IncidentView(state)
+        has_own_message = bool(report.actions or report.reply) or view.ticket is not None
+        return not has_own_message and view.stats.makespan_seconds >= NOTICE_AFTER_SECONDS
 
     async def _is_handed_off(self, incident: str, state: IncidentState) -> bool:
-        """Closing alone also creates a ticket, to record the cause."""
-        held = IncidentView(state).ticket
-        return held is not None and ((held.handed and held.state != "resolved") or bool(await self._cards.get(incident, TICKET_CARD)))
+        """Return whether the ticket is shown. Closing an incident makes a ticket too, to record the cause, which is not shown."""
+        ticket = IncidentView(state).ticket
+        if ticket is None:
+            return False
+        is_open = ticket.handed and ticket.state != "resolved"
+        return is_open or bool(await self._cards.get(incident, TICKET_CARD))
 
     async def _render_report(self, incident: str, state: IncidentState, report: Report, origin: Origin) -> Card | None:
-        """Return None without news. A timer may repeat open questions."""
+        """Return the card of the turn's reply. Return None if there is no news. A timer may repeat open questions."""
         item: Mapping[str, Any] = state.get("item") or {}
         if item.get("kind") == "ask" and not report.reply:
             return None
         if item.get("kind") == "action_result" and (not report.reply or (item.get("data") or {}).get("event") not in ANNOUNCED_EVENTS):
             return None
         if item.get("kind") == "timer" and not report.reply and not IncidentView(state).is_timer_recheck:
-            asks = (item.get("data") or {}).get("why") == REMINDER_DUE and report.questions
-            return questions.render_question_card(report.questions) if asks else None
-        rows = IncidentView(state)
-        held = rows.ticket or HandoffTicket()
-        told = (item.get("data") or {}).get("said") or {}
-        word = rows.correction or HumanCorrection()
-        users = (item.get("user"), told.get("person"), rows.owner, word.by, held.taken_by, held.closed_by)
-        people = {str(user) for user in users if user}
-        named, others = (
-            await self._replace_user_ids(report, people),
-            await build_thread_links(report, origin, self._origin_of, self._channel_bindings),
-        )
-        return diagnosis.render_diagnosis(incident, named, rows.stats if state.get("stats") else None, others, self._titles)
+            is_reminder = (item.get("data") or {}).get("why") == REMINDER_DUE and report.questions
+            return questions.render_question_card(report.questions) if is_reminder else None
+        view = IncidentView(state)
+        ticket = view.ticket or HandoffTicket()
+        message = (item.get("data") or {}).get("said") or {}
+        correction = view.correction or HumanCorrection()
+        users = (item.get("user"), message.get("person"), view.owner, correction.by, ticket.taken_by, ticket.closed_by)
+        named_report = await self._replace_user_ids(report, {str(user) for user in users if user})
+        thread_links = await build_thread_links(report, origin, self._origin_of, self._channel_bindings)
+        stats = view.stats if state.get("stats") else None
+        return diagnosis.render_diagnosis(incident, named_report, stats, thread_links, self._titles)
 
     async def _post_end_card(self, origin: Origin, incident: str, state: IncidentState, report: Report) -> None:
-        """Post once that all remediations hold, and edit it. If one stops holding, the next card is new."""
-        rows, known = IncidentView(state), await self._cards.get(incident, END_CARD)
-        holds = rows.lifecycle in ("watching", "closed") and any(remediation.proven for remediation in rows.remediations)
-        moved = report.reply and (state.get("item") or {}).get("kind") == "action_result"
-        if not (moved and (holds or known)) and not (known and rows.lifecycle == "closed"):
+        """Post once that all remediations hold, and edit this card later. If one stops holding, the next card is a new one."""
+        view = IncidentView(state)
+        is_posted = bool(await self._cards.get(incident, END_CARD))
+        holds = view.lifecycle in ("watching", "closed") and any(remediation.proven for remediation in view.remediations)
+        has_action_news = bool(report.reply) and (state.get("item") or {}).get("kind") == "action_result"
+        is_closing = is_posted and view.lifecycle == "closed"
+        if not is_closing and not (has_action_news and (holds or is_posted)):
             return
         card = await self._render_end_card(origin, state)
         ts = await self._once.post_once(
             origin, incident, END_CARD, card, {"event_type": END_EVENT_TYPE, "event_payload": {"item": report.item}}
         )
-        if known:
+        if is_posted:
             await self._pending_edits.edit_message(origin, incident, END_CARD, ts, card)
         if not holds:
             await self._cards.drop(incident, END_CARD)
 
     async def _render_end_card(self, origin: Origin, state: IncidentState) -> Card:
-        rows = IncidentView(state)
-        return await self._redact_for_channel(
-            origin, incident_card.render_cured_message(get_incident_status(rows), rows.report.headline if rows.report else "")
-        )
+        view = IncidentView(state)
+        headline = view.report.headline if view.report else ""
+        return await self._redact_for_channel(origin, incident_card.render_cured_message(get_incident_status(view), headline))
 
     async def _replace_user_ids(self, report: Report, people: set[str]) -> Report:
         """Replace user ids by names, which do not mention anyone."""
@@ -182,39 +184,37 @@ class SlackReportPublisher:
         return IncidentView(state).origin or await self._origin_of(incident)
 
     async def _redact_for_channel(self, origin: Origin, card: Card) -> Card:
-        """Return a refusal where others can read the channel now."""
-        shared = await self._people.is_shared(origin.channel)
-        return notes.render_refusal(policy.REFUSAL_TEXTS["shared"]) if shared else card
+        """Return the card, or a refusal if another organisation can read the channel now."""
+        if await self._people.is_shared(origin.channel):
+            return notes.render_refusal(policy.REFUSAL_TEXTS["shared"])
+        return card
 
     async def _post_ticket(self, origin: Origin, incident: str, handoff: Handoff, facts: str) -> None:
-        """Post one ticket per incident and edit it."""
+        """Post the ticket of the incident once, and edit it later."""
         card = await self._render_ticket(origin, incident, handoff)
-        shown = hashlib.sha256(json.dumps(card.blocks).encode()).hexdigest()
-        known = await self._cards.get(incident, TICKET_CARD)
+        digest = hashlib.sha256(json.dumps(card.blocks).encode()).hexdigest()
+        is_posted = bool(await self._cards.get(incident, TICKET_CARD))
         ts = await self._once.post_once(
             origin, incident, TICKET_CARD, card, {"event_type": TICKET_EVENT_TYPE, "event_payload": {"incident": incident}}
         )
-        if known and shown != await self._cards.get(incident, "ticket_shown"):
+        if is_posted and digest != await self._cards.get(incident, "ticket_shown"):
             await self._pending_edits.edit_message(origin, incident, TICKET_CARD, ts, card)
-        await self._cards.set(incident, "ticket_shown", shown)
+        await self._cards.set(incident, "ticket_shown", digest)
         await self._upload_evidence(origin, incident, handoff, facts)
 
     async def _render_ticket(self, origin: Origin, incident: str, handoff: Handoff) -> Card:
-        named = handoff.ticket.model_copy(
+        named_ticket = handoff.ticket.model_copy(
             update={
                 "taken_by": await self._people.get_name(handoff.ticket.taken_by),
                 "closed_by": await self._people.get_name(handoff.ticket.closed_by),
             }
         )
-        return await self._redact_for_channel(
-            origin,
-            handoff_card.render_ticket(
-                replace(handoff, ticket=named), self._titles, ticket_form.render_open_buttons(incident, self._trackers)
-            ),
-        )
+        buttons = ticket_form.render_open_buttons(incident, self._trackers)
+        card = handoff_card.render_ticket(replace(handoff, ticket=named_ticket), self._titles, buttons)
+        return await self._redact_for_channel(origin, card)
 
     async def _upload_evidence(self, origin: Origin, incident: str, handoff: Handoff, facts: str) -> None:
-        """Best effort: the ticket is complete without the file."""
+        """Upload the evidence once. A failure is logged, because the ticket is complete without the file."""
         name = f"{incident}-evidence.txt"
         before = await self._cards.claim(incident, "file")
         if before not in ("", POSTING) or await self._people.is_shared(origin.channel):
@@ -239,8 +239,9 @@ class SlackReportPublisher:
 
     async def _load_outputs(self, handoff: Handoff, facts: str) -> dict[str, str]:
         try:
-            known = await self._evidence.get_facts(facts)
+            stored_facts = await self._evidence.get_facts(facts)
         except KeyError:
-            known = []
-        outputs = {sha: await self._evidence.get_text(sha) for sha in list_output_digests(handoff, known)[:MAX_OUTPUTS]}
-        return {sha: text for sha, text in outputs.items() if text is not None}
+            stored_facts = []
+        digests = list_output_digests(handoff, stored_facts)[:MAX_OUTPUTS]
+        outputs = {digest: await self._evidence.get_text(digest) for digest in digests}
+        return {digest: text for digest, text in outputs.items() if text is not None}

@@ -14,9 +14,8 @@ from typing import Any
 import structlog
 
 from bot.cards.blocks import Card
-from bot.incidents.cards import incident_card as card
 from bot.incidents.cards import notes
-from bot.incidents.cards.incident_card import IncidentCardView
+from bot.incidents.cards.incident_card import IncidentCardView, render_incident_card
 from bot.incidents.cards.incident_status import get_incident_status
 from bot.incidents.cards.progress import ProgressCard
 from bot.incidents.publishing.reactions import StatusReactions
@@ -40,7 +39,7 @@ LOCK_WAIT = timedelta(seconds=12)  # how long one writer waits for another
 
 
 class UpdateInProgress(TooEarly):
-    message = "Another process paints this message at this moment. Whoever asked asks again later."
+    message = "Another process edits this message now. The caller must ask again later."
 
 
 async def skip_tenant_card(incident: str) -> None:
@@ -49,7 +48,10 @@ async def skip_tenant_card(incident: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StatusMessages:
-    """`show_progress` during a turn, `finish_turn` at its end, `refresh_message` when an action moved."""
+    """Posts and edits the status messages.
+
+    `show_progress` is called during a turn, `finish_turn` at its end, and `refresh_message` when an action changed its state.
+    """
 
     editable_messages: EditableMessages
     reactions: StatusReactions
@@ -60,7 +62,7 @@ class StatusMessages:
     load_records: Callable[[str], Awaitable[Sequence[ActionRecord]]]
     channel_bindings: Mapping[str, ChannelRow] = field(default_factory=lambda: NO_CHANNELS)
     titles: Mapping[str, str] = field(default_factory=dict)  # cause label → title
-    tenant_labels: Collection[str] = ()  # labels of causes that a tenant mends
+    tenant_labels: Collection[str] = ()  # labels of causes that the tenant must fix
     update_tenant_card: Callable[[str], Awaitable[None]] = skip_tenant_card
 
     @property
@@ -68,61 +70,60 @@ class StatusMessages:
         return self.editable_messages.cards
 
     async def get_turn_number(self, incident: str) -> str:
-        """Return the running or next turn; progress of earlier turns is dropped."""
+        """Return the number of the running or next turn. Progress of an earlier turn is dropped."""
         return await self.cards.get(incident, "living_turn")
 
-    async def show_progress(self, busy: ProgressCard, turn: str) -> bool:
-        """Show progress; return False where the turn is over. A `queued` card is only posted, never an edit."""
-        origin = await self._get_origin(busy.incident)
+    async def show_progress(self, progress: ProgressCard, turn: str) -> bool:
+        """Show the progress of a turn. Return False if the turn is over. A `queued` card is posted, never edited in."""
+        origin = await self._get_origin(progress.incident)
         if origin is None:
             return True
-        current = await self._update_progress(origin, busy, turn)
-        if current and busy.stage in ("queued", "execute"):
-            self.reactions.schedule_reaction(origin, busy.incident, "looking", turn)
-        return current
+        is_current = await self._update_progress(origin, progress, turn)
+        if is_current and progress.stage in ("queued", "execute"):
+            self.reactions.schedule_reaction(origin, progress.incident, "looking", turn)
+        return is_current
 
-    async def _update_progress(self, origin: Origin, busy: ProgressCard, turn: str) -> bool:
-        incident, first = busy.incident, busy.stage == "queued"
-        async with self.cards.hold_lock(incident, "living", wait=timedelta() if first else LOCK_WAIT) as alone:
-            if not alone or (first and await self.cards.get(incident, "living")):
+    async def _update_progress(self, origin: Origin, progress: ProgressCard, turn: str) -> bool:
+        incident, is_first = progress.incident, progress.stage == "queued"
+        async with self.cards.hold_lock(incident, "living", wait=timedelta() if is_first else LOCK_WAIT) as alone:
+            if not alone or (is_first and await self.cards.get(incident, "living")):
                 return True
             if await self.get_turn_number(incident) != turn:
                 return False
-            settled = await self.cards.get(incident, "living_item")
-            told = (
-                await self._build_message(origin, incident, await self.load_state(incident), busy)
-                if settled
-                else IncidentCardView(incident, busy=busy)
-            )
+            if await self.cards.get(incident, "living_item"):
+                view = await self._build_message(origin, incident, await self.load_state(incident), progress)
+            else:
+                view = IncidentCardView(incident, busy=progress)
             await self.pending_messages.add_pending(incident)
-            await self._put_message(origin, told)
-            if busy.likely:
-                await self.cards.set(incident, "living_likely", json.dumps([busy.likely.label, busy.likely.says]))
+            await self._put_message(origin, view)
+            if progress.likely:
+                await self.cards.set(incident, "living_likely", json.dumps([progress.likely.label, progress.likely.says]))
         return True
 
     async def finish_turn(self, incident: str, state: IncidentState, report: Report) -> bool:
-        """Show the status. Return whether the report is on this message, and nowhere else.
+        """Show the status. Return whether the report is on this message; else the caller posts it as a reply.
 
-        Else a refused edit follows at a sweep: waiting for Slack took minutes with twenty open incidents.
+        If the report is a reply, an edit that Slack refuses is left to the sweeper: waiting for Slack took minutes with
+        twenty open incidents.
         """
         origin = IncidentView(state).origin or await self._get_origin(incident)
         if origin is None or origin.kind != "slack":
             return False
-        shown = await self.cards.get(incident, "living_item")
-        here = shown == report.item or (not shown and _is_opening_report(state, report))
+        shown_item = await self.cards.get(incident, "living_item")
+        is_on_message = shown_item == report.item or (not shown_item and _is_opening_report(state, report))
         await self.pending_messages.add_pending(incident)
         try:
-            async with self._hold_message_lock(incident, LOCK_WAIT if here else EDIT_LOCK_WAIT):
-                if here:
+            async with self._hold_message_lock(incident, LOCK_WAIT if is_on_message else EDIT_LOCK_WAIT):
+                if is_on_message:
                     await self.cards.set(incident, "living_item", report.item)
                 await self._show_status(origin, incident, state)
         except (*SLACK_ERRORS, UpdateInProgress) as error:
-            if here:
+            if is_on_message:
                 raise
             log.warning("status_message.follows_later", incident=incident, error=str(error)[:200])
         else:
             await self._update_reaction(origin, incident, state)
-        return here
+        return is_on_message
 
     async def refresh_message(self, incident: str) -> None:
         origin = await self._get_origin(incident)
@@ -132,7 +133,7 @@ class StatusMessages:
             await self.update_tenant_card(incident)
 
     async def clear_abandoned(self, incident: str) -> None:
-        """Replace a dead process's progress by the status."""
+        """Show the status where a dead process left its progress."""
         if (origin := await self._get_origin(incident)) is None:
             await self.pending_messages.remove_pending(incident)
             return
@@ -142,42 +143,47 @@ class StatusMessages:
         await self._update_reaction(origin, incident, state)
         await self.update_tenant_card(incident)
 
-    # -- what it shows ----------------------------------------------------------------------------------------------
-
     async def _show_status(self, origin: Origin, incident: str, state: IncidentState) -> None:
-        """Progress of the finished turn is dropped from here on."""
+        """Show the status, and drop further progress of the finished turn."""
         await self.cards.increment(incident, "living_turn")
         await self._note_changed_cause(incident, IncidentView(state).report)
-        looked, over = await self.cards.get(incident, "living_item"), state.get("lifecycle") in ("handed_off", "closed")
-        if looked or (over and await self.cards.get(incident, "living")):
+        has_report = await self.cards.get(incident, "living_item")
+        has_message = await self.cards.get(incident, "living")
+        is_over = state.get("lifecycle") in ("handed_off", "closed")
+        if has_report or (is_over and has_message):
             await self._put_message(origin, await self._build_message(origin, incident, state))
-        elif await self.cards.get(incident, "living"):
+        elif has_message:
             await self._put_message(origin, IncidentCardView(incident))
         await self.pending_messages.remove_pending(incident)
 
     async def _build_message(
-        self, origin: Origin, incident: str, state: IncidentState, busy: ProgressCard | None = None
+        self, origin: Origin, incident: str, state: IncidentState, progress: ProgressCard | None = None
     ) -> IncidentCardView:
-        rows = IncidentView(state)
-        taken = await self.people.get_name(rows.ticket.taken_by) if rows.ticket and rows.ticket.state in ("taken", "waiting") else ""
+        incident_view = IncidentView(state)
+        ticket, report = incident_view.ticket, incident_view.report
+        assignee = await self.people.get_name(ticket.taken_by) if ticket and ticket.state in ("taken", "waiting") else ""
         records = await self._load_records(incident)
-        stands = get_incident_status(rows, records, taken, self.tenant_labels, await self._list_out_of_contact(incident, records))
-        others = await build_thread_links(rows.report, origin, self.origin_of, self.channel_bindings) if rows.report else {}
-        changed = await self.cards.get(incident, "living_changed")
-        found = get_findings_so_far(rows.report) if await self.cards.get(incident, "living_item") else None  # else nothing was checked yet
-        return IncidentCardView(incident, found, rows.stats if state.get("stats") else None, stands, busy, others, changed, self.titles)
+        out_of_contact = await self._list_out_of_contact(incident, records)
+        status = get_incident_status(incident_view, records, assignee, self.tenant_labels, out_of_contact)
+        thread_links = await build_thread_links(report, origin, self.origin_of, self.channel_bindings) if report else {}
+        retracted_cause = await self.cards.get(incident, "living_changed")
+        has_report = await self.cards.get(incident, "living_item")  # else nothing was checked yet
+        findings = get_findings_so_far(report) if has_report else None
+        stats = incident_view.stats if state.get("stats") else None
+        return IncidentCardView(incident, findings, stats, status, progress, thread_links, retracted_cause, self.titles)
 
     async def _note_changed_cause(self, incident: str, report: Report | None) -> None:
-        """Keep a likely cause that the report does not confirm: nothing is retracted silently."""
-        before = await self.cards.get(incident, "living_likely")
-        label, says = json.loads(before) if before else ("", "")
-        found = {root_cause.label for root_cause in report.root_causes} if report else set()
-        await self.cards.set(incident, "living_changed", says if label not in found else "")
+        """Keep the likely cause that was shown if the report does not confirm it, so that the card can retract it."""
+        likely_cause = await self.cards.get(incident, "living_likely")
+        label, text = json.loads(likely_cause) if likely_cause else ("", "")
+        confirmed_labels = {cause.label for cause in report.root_causes} if report else set()
+        await self.cards.set(incident, "living_changed", "" if label in confirmed_labels else text)
         await self.cards.drop(incident, "living_likely")
 
     async def _list_out_of_contact(self, incident: str, records: Sequence[ActionRecord]) -> frozenset[str]:
+        """Return the running actions whose host does not answer now."""
         running = [record.approval for record in records if record.state is State.EXECUTING]
-        return frozenset([name for name in running if await self.cards.get(incident, f"contact:{name}")])
+        return frozenset([approval for approval in running if await self.cards.get(incident, f"contact:{approval}")])
 
     async def _load_records(self, incident: str) -> Sequence[ActionRecord]:
         try:
@@ -194,8 +200,6 @@ class StatusMessages:
         sign = get_incident_status(IncidentView(state)).sign if state.get("report") else "people"
         self.reactions.schedule_reaction(origin, incident, sign, await self.get_turn_number(incident))
 
-    # -- Slack ------------------------------------------------------------------------------------------------------
-
     @asynccontextmanager
     async def _hold_message_lock(self, incident: str, wait: timedelta = LOCK_WAIT) -> AsyncIterator[None]:
         async with self.cards.hold_lock(incident, "living", wait=wait) as alone:
@@ -203,23 +207,26 @@ class StatusMessages:
                 raise UpdateInProgress(UpdateInProgress.message)
             yield
 
-    async def _put_message(self, origin: Origin, made: IncidentCardView) -> None:
-        """Where others can read the channel, show a refusal without findings."""
-        inside = made.report is not None or made.busy is None or made.busy.stage != "queued"
-        shared = inside and await self.people.is_shared(origin.channel)
-        shown: Card = notes.render_refusal(policy.REFUSAL_TEXTS["shared"]) if shared else card.render_incident_card(made)
-        item = await self.cards.get(made.incident, "living_item")
-        first = {"event_type": STATUS_EVENT_TYPE, "event_payload": {"incident": made.incident}}
-        marked = {"event_type": REPORT_EVENT_TYPE, "event_payload": {"item": item}} if item else first
-        await self.editable_messages.put_message(origin, made.incident, "living", shown, marked, first)
+    async def _put_message(self, origin: Origin, view: IncidentCardView) -> None:
+        """Post or edit the message. It shows a refusal if another organisation can read the channel."""
+        has_findings = view.report is not None or view.busy is None or view.busy.stage != "queued"
+        card: Card = render_incident_card(view)
+        if has_findings and await self.people.is_shared(origin.channel):
+            card = notes.render_refusal(policy.REFUSAL_TEXTS["shared"])
+        item = await self.cards.get(view.incident, "living_item")
+        status_metadata = {"event_type": STATUS_EVENT_TYPE, "event_payload": {"incident": view.incident}}
+        metadata = {"event_type": REPORT_EVENT_TYPE, "event_payload": {"item": item}} if item else status_metadata
+        await self.editable_messages.put_message(origin, view.incident, "living", card, metadata, status_metadata)
 
 
 def _is_opening_report(state: IncidentState, report: Report) -> bool:
-    """The report that the incident was opened for goes on the status message; others are replies."""
+    """Return whether the report answers the message that opened the incident. Later reports are replies."""
     item: Mapping[str, Any] = state.get("item") or {}
     return item.get("kind") == "mention" and item.get("id") == report.item
 
 
 def get_findings_so_far(report: Report | None) -> Report | None:
-    """Return the report without its reply, which was posted where it was asked for, unless the reply is all there is."""
-    return report.model_copy(update={"reply": ""}) if report and (report.headline or report.root_causes) else report
+    """Return the report without its reply, which was posted already. Keep the reply of a report that has nothing else."""
+    if report and (report.headline or report.root_causes):
+        return report.model_copy(update={"reply": ""})
+    return report

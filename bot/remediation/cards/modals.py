@@ -34,42 +34,44 @@ MAX_PROBLEM_CHARS = 150
 
 
 def render_all_actions(records: Sequence[ActionRecord], known_rows: Mapping[str, KnownRows] = NO_KNOWN_ROWS) -> Block:
-    """Render the dialog. `known_rows`: stored rows by approval id. Decisions stay on the card, where Slack confirms them."""
+    """Render the dialog that shows actions in full. `known_rows` are the stored rows of each approval id.
+
+    It has no buttons: decisions stay on the card, where Slack confirms them.
+    """
     head = blocks.section((bold(action_text.describe_actions([record.action for record in records])),))
     note = blocks.context(("Approve and reject on the card. This shows how it stood when it was opened.",))
     title = f"All {len(records)} actions" if len(records) > 1 else "The whole action"
-    action_blocks = [block for record in records for block in (_render_action(record), *_render_files(known_rows.get(record.approval, ())))]
+    action_blocks: list[Block] = []
+    for record in records:
+        action_blocks += [_render_action(record), *_render_files(known_rows.get(record.approval, ()))]
     return blocks.read_only_modal(title, [head, *action_blocks, note])
 
 
 def _render_files(known_rows: KnownRows) -> list[Block]:
     """Render all deleted files, as many per block as fit."""
-    lines, file_blocks = side_effects.list_all_files(known_rows), list[Block]()
-    while lines:
-        count, room = 0, MAX_PAGE_CHARS
-        while count < len(lines) and (room := room - len(lines[count]) - 1) >= 0:
-            count += 1
-        file_blocks.append(blocks.code_section(lines[: max(1, count)], width=MAX_PAGE_CHARS))
-        lines = lines[max(1, count) :]
-    return file_blocks
+    pages: list[list[str]] = []
+    page_chars = 0
+    for line in side_effects.list_all_files(known_rows):
+        page_chars += len(line) + 1
+        if not pages or page_chars > MAX_PAGE_CHARS:
+            pages.append([])
+            page_chars = len(line) + 1
+        pages[-1].append(line)
+    return [blocks.code_section(page, width=MAX_PAGE_CHARS) for page in pages]
 
 
 def _render_action(record: ActionRecord) -> Block:
     action = record.action
-    mark, word = action_text.get_state_word(record)
-    above: list[Line] = [(f"{mark} ", *action_text.render_place(action), " · ", bold(word)), ("digest ", exact_code(action.digest))]
-    below: list[Line] = [
+    mark, state = action_text.get_state_word(record)
+    conditions = [action_text.describe_fault_condition(action), *(condition.says for condition in action.conditions)]
+    lines_above: list[Line] = [(f"{mark} ", *action_text.render_place(action), " · ", bold(state)), ("digest ", exact_code(action.digest))]
+    lines_below: list[Line] = [
         (card_parts.format_approval_count(record), f" · {action.risk} · time limit {action.limit_seconds} s · {action.approval}"),
-        *(
-            (f"• {sentence}",)
-            for sentence in filter(
-                None, (action_text.describe_fault_condition(action), *(condition.says for condition in action.conditions))
-            )
-        ),
+        *((f"• {condition}",) for condition in conditions if condition),
         (italic(f"boot {action.boot_id or '–'}"),),
     ]
     try:
-        return blocks.exact_command_section(above, approval_card.format_command(action), below, MAX_DETAIL_CHARS)
+        return blocks.exact_command_section(lines_above, approval_card.format_command(action), lines_below, MAX_DETAIL_CHARS)
     except TooLong as error:
         return blocks.section((bold("Too large to show whole"), f": {action.approval}, {error}"))
 
@@ -85,7 +87,7 @@ def render_reject_form(record: ActionRecord) -> Block:
     reason = blocks.input_block(
         REASON_BLOCK_ID,
         "Why not?",
-        blocks.text_input(multiline=True, most=MAX_REASON_CHARS),
+        blocks.text_input(multiline=True, max_chars=MAX_REASON_CHARS),
         hint="One sentence is enough. It is kept in the audit log and shown on the card.",
     )
     return blocks.modal(
@@ -98,7 +100,7 @@ def render_reject_form(record: ActionRecord) -> Block:
 
 
 def parse_reject_form(payload: Mapping[str, Any]) -> Rejection:
-    """Parse the form. Raise BadForm without a reason."""
+    """Parse the form. Raise BadForm if it gives no reason."""
     approval, digest = parse_form_target(payload)
     reason = get_form_text(payload, REASON_BLOCK_ID)
     if not reason:
@@ -108,7 +110,7 @@ def parse_reject_form(payload: Mapping[str, Any]) -> Rejection:
 
 @dataclass(frozen=True, slots=True)
 class ActionEdit:
-    """The typed arguments, by name."""
+    """The arguments that a person typed, by name."""
 
     approval: str
     digest: str
@@ -116,7 +118,7 @@ class ActionEdit:
 
 
 def render_edit_form(record: ActionRecord) -> Block:
-    """Render a field per editable argument. Raise StaleCard if there is none."""
+    """Render a field for each argument that may be edited. Raise StaleCard if there is none."""
     action, names = record.action, list_editable_args(record.action)
     if not names:
         raise StaleCard
@@ -147,27 +149,32 @@ def validate_edit(edit: ActionEdit, action: Action) -> dict[str, str]:
     if set(edit.values) != set(names):
         raise StaleCard
     kinds = REMEDIES[action.remedy].args
-    invalid = {
-        name: ARGUMENT_KINDS[kinds[name]].says for name in names if not re.fullmatch(ARGUMENT_KINDS[kinds[name]].pattern, edit.values[name])
-    }
-    if invalid:
-        raise BadForm({FIELD_ID_PREFIX + name: f"This must be {rule}." for name, rule in invalid.items()})
+    problems: dict[str, str] = {}
+    for name in names:
+        kind = ARGUMENT_KINDS[kinds[name]]
+        if not re.fullmatch(kind.pattern, edit.values[name]):
+            problems[FIELD_ID_PREFIX + name] = f"This must be {kind.says}."
+    if problems:
+        raise BadForm(problems)
     if all(action.args.get(name) == edit.values[name] for name in names):
         raise BadForm({FIELD_ID_PREFIX + names[0]: "Nothing was changed."})
     return {**action.args, **edit.values}
 
 
 def build_edit_error(action: Action, reason: str) -> BadForm:
-    """Put each error under the field that it names, else under the first."""
+    """Return the error for the form. Each part of the reason is shown at the field that it names, or else at the first."""
     names = list_editable_args(action)
-    problems = {FIELD_ID_PREFIX + name: part for part in reason.split("; ") for name in names if part.startswith((f"{name}=", f"{name}:"))}
-    cut = {block: text[:MAX_PROBLEM_CHARS] for block, text in (problems or {FIELD_ID_PREFIX + names[0]: reason}).items()}
-    return BadForm(cut)
+    problems: dict[str, str] = {}
+    for problem in reason.split("; "):
+        for name in names:
+            if problem.startswith((f"{name}=", f"{name}:")):
+                problems[FIELD_ID_PREFIX + name] = problem[:MAX_PROBLEM_CHARS]
+    return BadForm(problems or {FIELD_ID_PREFIX + names[0]: reason[:MAX_PROBLEM_CHARS]})
 
 
 def _render_field(action: Action, name: str, kind: str) -> Block:
     value = action.args.get(name, "")
     initial = value if len(value) <= MAX_VALUE_CHARS else ""
     return blocks.input_block(
-        FIELD_ID_PREFIX + name, name, blocks.text_input(initial=initial, most=MAX_VALUE_CHARS), hint=f"{ARGUMENT_KINDS[kind].says}"
+        FIELD_ID_PREFIX + name, name, blocks.text_input(initial=initial, max_chars=MAX_VALUE_CHARS), hint=f"{ARGUMENT_KINDS[kind].says}"
     )

@@ -188,8 +188,8 @@ def _render_brake_warnings(records: Sequence[ActionRecord], brakes: Brakes) -> l
     if len(coming) > (window := brakes.get_max_in_window(terms.group_size)):
         trips = f"More than {window} hosts of {escape_ambiguous(terms.group) if terms.group else 'a group'} changed in {brakes.window_seconds // 60} min trip its breaker."
         warnings.append(("⚠ ", bold(trips), " After that nothing starts in this group until an approver resets the breaker."))
-    if len(coming) > (most := brakes.blast_hosts):
-        within = f"One incident may change {most} hosts in {brakes.blast_seconds // 60} min."
+    if len(coming) > (max_hosts := brakes.blast_hosts):
+        within = f"One incident may change {max_hosts} hosts in {brakes.blast_seconds // 60} min."
         warnings.append(("⚠ ", bold(within), " The others wait, expire, and are proposed again."))
     return [blocks.section(*warnings)] if warnings else []
 

@@ -70,9 +70,9 @@ def build_process_rows(action: Action, facts: Iterable[Fact]) -> KnownRows:
         ("why", next((str(fact.attrs["why"]) for fact in own if fact.attrs.get("why")), "")),
         ("command line", str(attrs.get("args") or attrs.get("name", ""))),
     ]
-    most = {"command line": MAX_COMMAND_LINE_CHARS}
+    max_chars = {"command line": MAX_COMMAND_LINE_CHARS}
     return [
-        (name, strip_markup(redact(value))[: most.get(name, MAX_PROCESS_VALUE_CHARS)] or "not known")
+        (name, strip_markup(redact(value))[: max_chars.get(name, MAX_PROCESS_VALUE_CHARS)] or "not known")
         for name, value in rows
         if value or name != "why"
     ]

@@ -76,12 +76,12 @@ def _strip_digits(event: TimelineEvent) -> str:
     return "".join(char for char in event.says if not char.isdigit())
 
 
-def select_rows(groups: Sequence[MomentGroup], most: int) -> tuple[list[MomentGroup], int]:
+def select_rows(groups: Sequence[MomentGroup], max_rows: int) -> tuple[list[MomentGroup], int]:
     """Return shown rows and the count of hidden events. Logged and said ones go first, then the middle."""
-    if len(groups) <= most:
+    if len(groups) <= max_rows:
         return list(groups), 0
     ranked = sorted(range(len(groups)), key=lambda at: (groups[at].first.kind in ("logged", "said"), min(at, len(groups) - 1 - at)))
-    kept_rows = sorted(ranked[:most])
+    kept_rows = sorted(ranked[:max_rows])
     return [groups[at] for at in kept_rows], sum(group.times for group in groups) - sum(groups[at].times for at in kept_rows)
 
 

@@ -45,12 +45,12 @@ def render_trace_chart(tree: SearchTree, kind: ImageFormat = "png") -> bytes:
     return sheet.render(kind)
 
 
-def select_rows(rows: Sequence[tuple[int, SearchBranch]], most: int) -> list[tuple[int, SearchBranch]]:
+def select_rows(rows: Sequence[tuple[int, SearchBranch]], max_rows: int) -> list[tuple[int, SearchBranch]]:
     """Return the shown rows; ruled-out and skipped causes go first, from the end."""
-    over = len(rows) - most
+    over = len(rows) - max_rows
     dull = [at for at, (depth, branch) in enumerate(rows) if depth > 1 and branch.sign in _FAINT_SIGNS | {"ruled out"}]
     hidden_rows = set(dull[-over:]) if over > 0 else set()
-    return [row for at, row in enumerate(rows) if at not in hidden_rows][:most]
+    return [row for at, row in enumerate(rows) if at not in hidden_rows][:max_rows]
 
 
 def _choose_ink(sign: BranchResult) -> str:

@@ -18,7 +18,7 @@ from fakeredis import FakeAsyncRedis, FakeServer
 from fakeredis.aioredis import FakeAsyncRedisConnection
 
 from bot.app.bot import run_bot
-from bot.app.diagnosis_runtime import DiagnosisRuntime
+from bot.app.diagnosis_runtime import DiagnosisRuntime, DiagnosisServices
 from bot.incidents.dispatch.inbox import Inbox
 from bot.settings import Settings, load_settings
 from bot.store.ledger_signing_keys import load_ledger_key
@@ -32,7 +32,6 @@ from deploy.sandbox.demo import CHANNELS, MANIFEST
 from deploy.sandbox.slack import SlackSandbox
 from deploy.sandbox.slack.workspace.people import HOME_TEAM
 from graph.checkpoints.checkpoint import RedisSaver
-from graph.context import GraphContext
 from graph.incident.incident_graph import IncidentTurns
 from graph.model.reasoner import Reasoner
 from graph.state import IncidentState
@@ -159,13 +158,13 @@ async def room(
             for _ in range(bots):
                 store = Store(FakeAsyncRedis(server=redis, connection_class=instead.connection), "memory", None)
                 stack.push_async_callback(store.aclose)
-                world = DiagnosisRuntime(settings, _ports(reach, inventory, knowledge, instead, clock), reach)
+                world = DiagnosisRuntime(settings, _services(reach, inventory, knowledge, instead, clock), reach)
                 await stack.enter_async_context(run_bot(settings, store, world))
             await slack.connected(bots, timeout=60)
             beside = FakeAsyncRedis(server=redis)
             stack.push_async_callback(beside.aclose)
             book = LedgerReader(beside, load_ledger_key(settings), clock)
-            turns = IncidentTurns(RedisSaver(beside), world.ports)
+            turns = IncidentTurns(RedisSaver(beside), world.services.build_graph_context())
             yield Room(case, clock, cluster, slack, Inbox(beside, clock), book, turns, twin, beside)
             await stack.aclose()
 
@@ -190,11 +189,11 @@ def _inventory(case: SimulatedCase, cluster: Cluster) -> Inventory:
     return parse_inventory({"defaults": {"kit": True}, "groups": groups, "hosts": hosts, "channels": CHANNELS}, case.id)
 
 
-def _ports(reach: Reach, inventory: Inventory, knowledge: Knowledge, instead: StandIns, clock: LoopClock) -> GraphContext:
+def _services(reach: Reach, inventory: Inventory, knowledge: Knowledge, instead: StandIns, clock: LoopClock) -> DiagnosisServices:
     """Return the diagnosis half as `bot.app.diagnosis_runtime.open_diagnosis_runtime` builds it; constant parts are
     shared by a process's cases.
     """
-    return GraphContext(
+    return DiagnosisServices(
         fleet=Fleet(reach, inventory, knowledge.checks, instead.evidence, clock, knowledge.skus),
         inventory=inventory,
         taxonomy=knowledge.taxonomy,

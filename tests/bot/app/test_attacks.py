@@ -24,8 +24,7 @@ from bot.app.http import server as server_room
 from bot.app.http.guard import InboundLimits, LogBudget
 from bot.app.http.server import serve_routes
 from bot.inbound import InboundRequest, InboundResponse, InboundRoute
-from bot.slack.http.delivery import SlackEventsEndpoint
-from bot.slack.http.signing import SIGNATURE_HEADER, TIMESTAMP_HEADER
+from bot.slack.http.delivery import SIGNATURE_HEADER, TIMESTAMP_HEADER, SlackEventsEndpoint
 from bot.slack.registry import build_slack_app
 from bot.store.replay_guard import ReplayGuard
 from tests.bot.app.test_slack_http import FORM, SECRET, Door

@@ -138,7 +138,7 @@ async def test_a_paused_thread_hears_who_mentions_us_and_a_stop(bot: Behind) -> 
 
 def few_answers(context: HandlerContext, redis: Redis) -> Parts:
     """Limit a thread to three answers in five minutes."""
-    return Parts(thread_activity=ThreadActivity(redis, context.clock, most=3))
+    return Parts(thread_activity=ThreadActivity(redis, context.clock, max_answers=3))
 
 
 @pytest.fixture

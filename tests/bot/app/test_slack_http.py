@@ -14,8 +14,7 @@ import pytest
 from slack_sdk.signature import SignatureVerifier
 
 from bot.app.http.server import serve_routes
-from bot.slack.http.delivery import SlackEventsEndpoint, parse_payload
-from bot.slack.http.signing import SIGNATURE_HEADER, TIMESTAMP_HEADER, NotSlack, verify_signature
+from bot.slack.http.delivery import SIGNATURE_HEADER, TIMESTAMP_HEADER, NotSlack, SlackEventsEndpoint, parse_payload, verify_signature
 from bot.slack.registry import build_slack_app
 from bot.store.replay_guard import ReplayGuard
 from tests.support.clock import SetClock

@@ -7,7 +7,7 @@ import pytest
 from redis import exceptions
 
 from bot.app.health import Health
-from bot.app.store_startup import run_with_store
+from bot.app.serve import run_with_store
 from bot.refusal import Refusal
 from bot.settings import Settings, load_settings
 from bot.store.store import Store

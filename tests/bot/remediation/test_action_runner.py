@@ -18,9 +18,9 @@ from bot.policy.channels import NotAllowed
 from bot.remediation.action_edits import build_edited_step
 from bot.remediation.action_index import ActionIndex
 from bot.remediation.action_runner import get_reminder_time
+from bot.remediation.action_runtime import ActionWorker
 from bot.remediation.approval_decisions import CannotPropose, HostRecordContradiction
 from bot.remediation.proposer import is_job_stalled
-from bot.remediation.worker import ActionWorker
 from tests.support.clock import T0, SetClock
 from tests.support.fakes_actions import ANN, BDF, BOB, CID, TAXONOMY, Office, Plan, Site, die, hung, well
 from tests.support.fakes_graph import SLOW_LINK, Killed, fact

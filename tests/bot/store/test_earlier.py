@@ -112,7 +112,7 @@ async def test_what_is_gone_is_found_no_more_and_leaves_the_indices(redis: Redis
 
 
 async def test_an_unsearched_index_is_bounded(redis: Redis) -> None:
-    earlier = ClosedIncidentIndex(redis, lambda reader, other: get_incident_visibility(reader, other, BOUND), KEEP, most=3)
+    earlier = ClosedIncidentIndex(redis, lambda reader, other: get_incident_visibility(reader, other, BOUND), KEEP, max_incidents=3)
     for number in range(6):
         await earlier.save_incident(row(f"i{number}", 9 - number, "n1"))
     assert await redis.zrange(RedisKeys().closed_index_key("all"), 0, -1) == [b"i3", b"i4", b"i5"]

@@ -62,7 +62,7 @@ async def test_of_many_at_once_one_settles_it(redis: Redis) -> None:
 
 
 async def test_what_was_accepted_is_never_crowded_out(redis: Redis) -> None:
-    lessons = LessonStore(redis, most=4)
+    lessons = LessonStore(redis, max_lessons=4)
     for name, state in (("a", "accepted"), ("b", "refused"), ("c", "accepted"), ("d", "draft")):
         await lessons.add_lesson(a_lesson(name, state=state))
     assert await lessons.add_lesson(a_lesson("e", state="accepted"))

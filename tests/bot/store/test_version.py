@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from bot.app.health import Health
-from bot.app.store_startup import run_with_store
+from bot.app.serve import run_with_store
 from bot.refusal import Refusal
 from bot.settings import load_settings
 from bot.store.keys import FIXED_KEYS, KEY_PREFIX, VERSION_KEY

@@ -103,7 +103,7 @@ def message_with(bot: Behind, channel: str, action: str) -> str:
 
 def few_answers(context: HandlerContext, redis: FakeAsyncRedis) -> Parts:
     """Limit a thread to two answers in five minutes."""
-    return Parts(thread_activity=ThreadActivity(redis, context.clock, most=2))
+    return Parts(thread_activity=ThreadActivity(redis, context.clock, max_answers=2))
 
 
 @pytest.mark.parametrize(("words", "kinds"), [("hand off", ["hand_off"]), ("never mind", ["timer"])])

@@ -39,8 +39,9 @@ async def ask(rack: Rack, row: Breakage) -> Judgement:
     async with open_command_runtime(settings, rack.inventory, None) as world:
         state, report = await LocalThread(world).run_first_turn(build_first_message(world, request, None))
         seconds = time.monotonic() - began
-        case = await load_incident_context(state, world.ports)
-        return judge(row, report, await assess_incident(case, world.ports), case.facts, seconds)
+        context = world.services.build_graph_context()
+        case = await load_incident_context(state, context)
+        return judge(row, report, await assess_incident(case, context), case.facts, seconds)
 
 
 @contextlib.asynccontextmanager

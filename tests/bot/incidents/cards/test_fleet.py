@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from bot.incidents.cards.fleet import MAX_GROUPS, GroupSummary, count_causes, render_fleet, summarize_groups
-from bot.incidents.cards.home import OpenIncident
+from bot.incidents.cards.home import MAX_GROUPS, GroupSummary, OpenIncident, count_causes, render_fleet, summarize_groups
 from graph.remediation.drained_nodes import DrainedNode
 from tests.support.clock import T0
 
@@ -40,7 +39,7 @@ def test_causes_are_counted_once_an_incident_and_the_commonest_come_first() -> N
 
 def test_many_groups_and_causes_are_bounded_and_names_of_strangers_are_words() -> None:
     many = {f"<!channel> {n}": ["h"] for n in range(500)}
-    shown = render_fleet(summarize_groups(many, []), [(f"cause {n}", 1) for n in range(90)], 30, oldest=100)
+    shown = render_fleet(summarize_groups(many, []), [(f"cause {n}", 1) for n in range(90)], 30, counted_incidents=100)
     assert len(shown) == 2
     assert f"… and {500 - MAX_GROUPS} more groups" in str(shown)
     assert "<!channel>" not in str(shown)

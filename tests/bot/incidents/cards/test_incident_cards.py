@@ -360,7 +360,7 @@ def test_the_evidence_file_holds_the_outputs_behind_what_is_cited_first() -> Non
         "gpu-018  ibstat: permission denied",
     ):
         assert part in text
-    assert "more characters" in format_evidence_file(whole, {"ab" * 32: "x" * 5000}, most=1000)
+    assert "more characters" in format_evidence_file(whole, {"ab" * 32: "x" * 5000}, max_chars=1000)
 
 
 def test_a_ticket_of_an_empty_incident_still_renders() -> None:
@@ -449,7 +449,7 @@ def test_an_empty_home_says_so_in_a_word_each() -> None:
 
 def test_home_says_which_channels_are_not_served_and_why() -> None:
     channels = {"C1": True, "C2": None, "<!here>": True, **{f"C{n}": True for n in range(3, 40)}}
-    words = shown(tuple(home.render_home_tab(home.HomeTab([], shared=channels), NOW)["blocks"]))
+    words = shown(tuple(home.render_home_tab(home.HomeTab([], unserved_channels=channels), NOW)["blocks"]))
     assert f"<#C1>{home.SHARED_CHANNEL_TEXT[0]}" in words
     assert f"<#C2>{home.UNKNOWN_SHARING_TEXT[0]}" in words
     assert "<!here>" not in words
@@ -463,7 +463,10 @@ def test_home_of_a_large_outage_fits() -> None:
         Brakes(), tuple(GroupHeadroom(f"g{n}", 0, 3, 0, 6) for n in range(40)), tuple(IncidentHeadroom(f"i{n}", 4, NOW) for n in range(40))
     )
     view = home.render_home_tab(
-        home.HomeTab(whole, "U1", waiting=brakes.render_waiting_approvals([], "None."), brakes=brakes.render_change_allowance(room)), NOW
+        home.HomeTab(
+            whole, "U1", pending_approvals=brakes.render_waiting_approvals([], "None."), brakes=brakes.render_change_allowance(room)
+        ),
+        NOW,
     )
     assert len(view["blocks"]) <= 100
     assert len(json.dumps(view)) < 250_000

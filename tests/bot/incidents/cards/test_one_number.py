@@ -94,13 +94,13 @@ async def test_every_surface_says_the_same_numbers(path: Path) -> None:
     stage = open_stage(path)
     assert stage
     async with open_command_runtime(load_settings(environ={}), None, stage) as world:
-        graph, at = build_incident_graph(InMemorySaver()), world.ports.clock.now()
+        graph, at = build_incident_graph(InMemorySaver()), world.services.clock.now()
         files = tuple(build_attachment(name, text) for name, text in stage.attachments)
         items = [InboxItem(id="1", kind="mention", incident="inc-1", at=at, text=stage.text, attachments=files)]
         items += [InboxItem(id=kind, kind=kind, incident="inc-1", at=at) for kind in ASKED]
         reports, states = list[Report](), list[IncidentState]()
         for given in items:
-            reports.append(await run_turn(graph, world.ports, given))
+            reports.append(await run_turn(graph, world.services.build_graph_context(), given))
             states.append(cast("IncidentState", (await graph.aget_state({"configurable": {"thread_id": "inc-1"}})).values))
     report, state = reports[0], states[0]
     stats = IncidentView(state).stats

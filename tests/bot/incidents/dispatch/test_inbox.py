@@ -266,11 +266,11 @@ async def anything(incident: str) -> bool:
 
 async def test_a_second_report_of_the_same_host_or_job_joins_the_open_incident(inbox: Inbox) -> None:
     first = await inbox.open_or_join(
-        origin("1.0"), "a", lambda i: item(i, "a"), fingerprint=IncidentFingerprint(("n1", "n2"), "4711"), joins=anything
+        origin("1.0"), "a", lambda i: item(i, "a"), fingerprint=IncidentFingerprint(("n1", "n2"), "4711"), may_join=anything
     )
     assert first.opened
     for n, about in enumerate((IncidentFingerprint(("n1",)), IncidentFingerprint(("n2", "n1")), IncidentFingerprint(("n9",), "4711"))):
-        again = await inbox.open_or_join(origin(f"2.{n}"), f"b{n}", lambda i, n=n: item(i, f"b{n}"), fingerprint=about, joins=anything)  # type: ignore[misc]
+        again = await inbox.open_or_join(origin(f"2.{n}"), f"b{n}", lambda i, n=n: item(i, f"b{n}"), fingerprint=about, may_join=anything)  # type: ignore[misc]
         assert (again.incident, again.joined, again.opened, again.duplicate) == (first.incident, True, False, False)
     assert [(waiting.id, waiting.kind) for waiting in await inbox.list_waiting(first.incident)] == [
         ("a", "mention"),
@@ -278,12 +278,14 @@ async def test_a_second_report_of_the_same_host_or_job_joins_the_open_incident(i
         ("b1", "reply"),
         ("b2", "reply"),
     ]
-    twin = await inbox.open_or_join(origin("2.0"), "b0", lambda i: item(i, "b0"), fingerprint=IncidentFingerprint(("n1",)), joins=anything)
+    twin = await inbox.open_or_join(
+        origin("2.0"), "b0", lambda i: item(i, "b0"), fingerprint=IncidentFingerprint(("n1",)), may_join=anything
+    )
     assert (twin.incident, twin.duplicate) == (first.incident, True)
     for n, about in enumerate(
         (IncidentFingerprint(("n1", "n3")), IncidentFingerprint(("n4",)), IncidentFingerprint((), "4712"), IncidentFingerprint())
     ):
-        other = await inbox.open_or_join(origin(f"3.{n}"), f"c{n}", lambda i, n=n: item(i, f"c{n}"), fingerprint=about, joins=anything)  # type: ignore[misc]
+        other = await inbox.open_or_join(origin(f"3.{n}"), f"c{n}", lambda i, n=n: item(i, f"c{n}"), fingerprint=about, may_join=anything)  # type: ignore[misc]
         assert other.opened
 
 
@@ -292,14 +294,14 @@ async def test_a_report_does_not_join_a_closed_incident_with_late_items(inbox: I
     closed incident.
     """
     about = IncidentFingerprint(("n1",), "4711", "f00d")
-    first = (await inbox.open_or_join(origin("1.0"), "a", lambda i: item(i, "a"), fingerprint=about, joins=anything)).incident
+    first = (await inbox.open_or_join(origin("1.0"), "a", lambda i: item(i, "a"), fingerprint=about, may_join=anything)).incident
     await inbox.enqueue(item(first, "late"), "late")
     lease = await leases.acquire(first)
     assert lease
     await inbox.finish_item(first, lease.token, "a", "closed", {}, keep=KEEP, fingerprint=IncidentFingerprint(("n1",), "4711"))
     assert first in await inbox.list_open_incidents(), "somebody has to look after what waits"
     for n, same in enumerate((IncidentFingerprint(("n1",)), IncidentFingerprint((), "4711"), IncidentFingerprint((), "", "f00d"))):
-        got = await inbox.open_or_join(origin(f"2.{n}"), f"b{n}", lambda i, n=n: item(i, f"b{n}"), fingerprint=same, joins=anything)  # type: ignore[misc]
+        got = await inbox.open_or_join(origin(f"2.{n}"), f"b{n}", lambda i, n=n: item(i, f"b{n}"), fingerprint=same, may_join=anything)  # type: ignore[misc]
         assert got.opened, same
     await inbox.finish_item(first, lease.token, "late", "closed", {}, keep=KEEP, fingerprint=IncidentFingerprint(("n1",), "4711"))
     assert first not in await inbox.list_open_incidents()
@@ -316,7 +318,7 @@ async def test_who_may_not_join_gets_an_incident_of_their_own(inbox: Inbox) -> N
         return incident == second.incident
 
     third = await inbox.open_or_join(
-        origin("3.0"), "c", lambda i: item(i, "c"), fingerprint=IncidentFingerprint(("n1",)), joins=second_only
+        origin("3.0"), "c", lambda i: item(i, "c"), fingerprint=IncidentFingerprint(("n1",)), may_join=second_only
     )
     assert (third.incident, third.joined) == (second.incident, True)
     assert asked[-1:] == [second.incident]
@@ -326,7 +328,7 @@ async def test_who_may_not_join_gets_an_incident_of_their_own(inbox: Inbox) -> N
 async def test_of_many_reports_of_one_host_at_once_one_opens_and_the_others_join(inbox: Inbox) -> None:
     async def report(n: int) -> EnqueueResult:
         return await inbox.open_or_join(
-            origin(f"{n}.0"), f"k{n}", lambda i: item(i, f"k{n}"), fingerprint=IncidentFingerprint(("n1",)), joins=anything
+            origin(f"{n}.0"), f"k{n}", lambda i: item(i, f"k{n}"), fingerprint=IncidentFingerprint(("n1",)), may_join=anything
         )
 
     got = await asyncio.gather(*(report(n) for n in range(8)))
@@ -338,7 +340,7 @@ async def test_of_many_reports_of_one_host_at_once_one_opens_and_the_others_join
 async def test_what_an_incident_concerns_follows_its_turns_and_ends_with_it(inbox: Inbox, leases: Leases, redis: Redis) -> None:
     incident = (
         await inbox.open_or_join(
-            origin("1.0"), "a", lambda i: item(i, "a"), fingerprint=IncidentFingerprint(("n1",), "", "f00d"), joins=anything
+            origin("1.0"), "a", lambda i: item(i, "a"), fingerprint=IncidentFingerprint(("n1",), "", "f00d"), may_join=anything
         )
     ).incident
     lease = await leases.acquire(incident)
@@ -347,13 +349,13 @@ async def test_what_an_incident_concerns_follows_its_turns_and_ends_with_it(inbo
     for n, (about, joined) in enumerate(
         ((IncidentFingerprint(("n2",)), True), (IncidentFingerprint((), "4711"), True), (IncidentFingerprint((), "", "f00d"), True))
     ):
-        got = await inbox.open_or_join(origin(f"2.{n}"), f"b{n}", lambda i, n=n: item(i, f"b{n}"), fingerprint=about, joins=anything)  # type: ignore[misc]
+        got = await inbox.open_or_join(origin(f"2.{n}"), f"b{n}", lambda i, n=n: item(i, f"b{n}"), fingerprint=about, may_join=anything)  # type: ignore[misc]
         assert got.joined == joined
     for n in range(3):
         await inbox.finish_item(incident, lease.token, f"b{n}", "closed", {}, keep=KEEP, fingerprint=IncidentFingerprint(("n2",), "4711"))
     assert await inbox.get_lifecycle(incident) == "closed"
     assert [key async for key in redis.scan_iter(match="rm:concern:*")] == []
-    anew = await inbox.open_or_join(origin("3.0"), "c", lambda i: item(i, "c"), fingerprint=IncidentFingerprint(("n2",)), joins=anything)
+    anew = await inbox.open_or_join(origin("3.0"), "c", lambda i: item(i, "c"), fingerprint=IncidentFingerprint(("n2",)), may_join=anything)
     assert anew.opened
 
 
@@ -362,7 +364,7 @@ async def test_what_a_turn_found_is_joined_before_the_turn_has_ended(inbox: Inbo
     await inbox.add_fingerprint(incident, IncidentFingerprint())
     assert [key async for key in redis.scan_iter(match="rm:concern:*")] == []
     await inbox.add_fingerprint(incident, IncidentFingerprint(("n3",)))
-    got = await inbox.open_or_join(origin("2.0"), "b", lambda i: item(i, "b"), fingerprint=IncidentFingerprint(("n3",)), joins=anything)
+    got = await inbox.open_or_join(origin("2.0"), "b", lambda i: item(i, "b"), fingerprint=IncidentFingerprint(("n3",)), may_join=anything)
     assert (got.incident, got.joined) == (incident, True)
 
 

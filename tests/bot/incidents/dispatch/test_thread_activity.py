@@ -26,7 +26,7 @@ def clock() -> SetClock:
 
 @pytest.fixture
 def pulse(redis: Redis, clock: SetClock) -> ThreadActivity:
-    return ThreadActivity(redis, clock, most=4)
+    return ThreadActivity(redis, clock, max_answers=4)
 
 
 def at(seconds: int) -> str:

@@ -31,7 +31,7 @@ from tests.support.fakes_bot import OPS, TEAM, Behind, slack_side
 pytestmark = pytest.mark.slow
 
 
-TELLS = [prompt.says for prompt in SUGGESTED_PROMPTS]
+TELLS = [prompt.text for prompt in SUGGESTED_PROMPTS]
 HOSTILE = Report(item="x", outcome="diagnosed", headline="GPU 5 fell off <!channel> *bold* `code` [link](http://x.example) <@U0ANTON>")
 MANY = 14  # open incidents
 
