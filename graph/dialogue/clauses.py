@@ -61,6 +61,10 @@ _COMMANDS: Final = _each(
 )
 _WANTS: Final = _each("want need like should must let would")
 _DENIES: Final = _each("not never no without nobody none nor nicht kein keine keinen keinem nie niemals ohne pas jamais sans nunca sin")
+# These deny no request: “don’t forget gpu-003”, “nobody is on it, so I take it”.
+_NO_DENIALS: Final = re.compile(
+    r"(?:^|(?<= ))(?:do not forget|no (?:worries|problem|doubt)|nobody (?:is|has|else|seems)|not me|or not)(?= |$)"
+)
 _DEPENDS: Final = _each("if unless when whenever until before after once wenn falls sobald bevor quand avant cuando antes")
 # “look after it”, “comme avant”: no condition.
 _NO_CONDITIONS: Final = {
@@ -201,7 +205,8 @@ def detect_moods(words: Sequence[str], marked: bool, named: NamedEntities) -> tu
     refuses = tuple(words[:led])[-1:] == ("no",) and (first == "need" or led in named.used.get("remedy", ()))  # “no need to drain it”
     refuses |= first == "nothing" and second == "to"
     untroubled = {at for at, (word, after) in enumerate(pairwise([*body, ""])) if word == "no" and after in _TROUBLES}  # “no more hangs”
-    denying = {word for at, word in enumerate(body) if (at < 8 or at >= len(body) - 2) and at not in untroubled}
+    sayings = _NO_DENIALS.sub(lambda found: " ".join("_" for _ in found[0].split()), " ".join(body)).split()
+    denying = {word for at, word in enumerate(sayings) if (at < 8 or at >= len(body) - 2) and at not in untroubled}
     denies = refuses or (bool(_DENIES & denying) and first != "no")
     rest = body[len(polite_if.group().split()) :] if polite_if else body
     beside = zip(["", *rest], rest, [*rest[1:], ""], strict=False)

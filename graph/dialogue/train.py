@@ -31,11 +31,13 @@ from tools.inventory.host_ranges import expand_host_range
 from tools.remedies import REMEDIES
 
 PHRASES_FOLDER: Final = Path(__file__).parent / "phrases"
+PLAIN_FROM = 15  # A word that also calls a person is known if so many phrases have it in lower case.
 COMMON_FROM = 3  # A word of so many phrases is known, and corrected into no other.
 INVERSE_REGULARISATION, MAX_ITERATIONS, TOLERANCE = 10.0, 300, 1e-4
 MAX_FRAMED_WORDS = 6  # A phrase of so many words is trained with words around it besides.
 _NOW: Final = datetime(2026, 5, 20, 8, 17, tzinfo=UTC)
 _MENTIONED = re.compile(r"@([A-Za-z]\w{2,})", re.ASCII)
+_CALLED = re.compile(r"^(?:(?:[Hh]ey|[Hh]i|[Oo]k|[Tt]hanks|[Tt]hx) )?([A-Z][a-z]+),", re.ASCII)
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _NAMES: Final[Mapping[str, Mapping[str, str]]] = {
     "": {
@@ -141,7 +143,7 @@ def build_training_vocabulary() -> Vocabulary:
 def compute_digest() -> str:
     """Return the digest of all phrases and settings."""
     settings = (
-        BUCKETS, COMMON_FROM, INVERSE_REGULARISATION, MAX_ITERATIONS, TOLERANCE, MAX_FRAMED_WORDS, _NAMES, _FRAMES, _FACTS, sorted(_NO_REQUESTS)
+        BUCKETS, COMMON_FROM, PLAIN_FROM, INVERSE_REGULARISATION, MAX_ITERATIONS, TOLERANCE, MAX_FRAMED_WORDS, _NAMES, _FRAMES, _FACTS, sorted(_NO_REQUESTS)
     )  # fmt: skip
     paths = sorted(PHRASES_FOLDER.glob("*/*.yaml"))
     files = [f"{path.parent.name}/{path.name}".encode() + b"\0" + path.read_bytes() for path in paths]
@@ -202,10 +204,14 @@ def list_common_words(texts: Sequence[LabelledText]) -> list[str]:
     """Return the words of at least `COMMON_FROM` phrases that ask for something, without names of people."""
     asking = [row.text for row in dict.fromkeys(texts) if row.label != Intent.NOT_UNDERSTOOD]
     counts = Counter(word for text in asking for word in _list_words(text))
-    people = {word for text in asking for name in _MENTIONED.findall(text) for word in normalize_words(name)}
+    mentioned = {name for text in asking for name in _MENTIONED.findall(text)}
+    called = {name for row in texts if row.label == Intent.NOT_UNDERSTOOD for name in _CALLED.findall(row.text)}
+    people = {word for name in mentioned | called for word in normalize_words(name)}
     plain_counts = Counter(word for text in asking for word in set(text.split()) if word in people)  # In lower case and without an @.
     return sorted(
-        word for word, count in counts.items() if word.isalpha() and (plain_counts[word] if word in people else count) >= COMMON_FROM
+        word
+        for word, count in counts.items()
+        if word.isalpha() and (plain_counts[word] >= PLAIN_FROM if word in people else count >= COMMON_FROM)
     )
 
 

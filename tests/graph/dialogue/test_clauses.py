@@ -42,3 +42,12 @@ def test_a_request_to_a_colleague_is_none_to_the_bot(text: str) -> None:
 
 def test_a_remedy_command_with_a_question_mark_asks() -> None:
     assert parse_message("did we drain gpu-002?", NAMES, NOW).intent is not Intent.WISH_REMEDY
+
+
+@pytest.mark.parametrize(
+    ("text", "denies"),
+    [("don't forget gpu-003", False), ("nobody is on it, so I take it", False), ("don't drain gpu-003", True), ("no reboot please", True)],
+)
+def test_a_saying_with_a_negation_denies_nothing(text: str, denies: bool) -> None:
+    (clause,) = split_clauses(text, NAMES, NOW)
+    assert clause.denies is denies
