@@ -177,10 +177,10 @@ def _iter_objections(cause: Hypothesis, reasoning: TurnReasoning) -> Iterator[tu
 def _add_refinements(cause: Hypothesis, reasoning: TurnReasoning, builder: ReasonGraphBuilder) -> None:
     for number, move in enumerate(reasoning.moves):
         if move.label == cause.label:
-            source = f"model:{move.by}" if move.by in MODEL_SOURCES else move.by
-            effect = f"{move.by} {'for' if move.weight > 0 else 'against'} it"
+            source = f"model:{move.source}" if move.source in MODEL_SOURCES else move.source
+            effect = f"{move.source} {'for' if move.weight > 0 else 'against'} it"
             node = ReasonNode(
-                _build_id("r", str(number), move.by, move.label), "refinement", effect, by=source, weight=round(move.weight, 2)
+                _build_id("r", str(number), move.source, move.label), "refinement", effect, by=source, weight=round(move.weight, 2)
             )
             builder.add_node(node, _build_proposition_id(cause.label), "moves", move.weight)
 

@@ -268,8 +268,8 @@ def _iter_missing_outputs(context: InvariantContext) -> Iterator[str]:
 def _check_shifts_are_bounded(context: InvariantContext) -> Iterator[str]:
     summed: dict[str, float] = {}
     for move in context.inputs.moves:
-        if abs(move.weight) > MAX_SHIFT_LOG_ODDS[move.by] + ROUNDING_TOLERANCE:
-            yield f"{move.by} moved {move.label} by {move.weight:+.2f}, and may by {MAX_SHIFT_LOG_ODDS[move.by]}"
+        if abs(move.weight) > MAX_SHIFT_LOG_ODDS[move.source] + ROUNDING_TOLERANCE:
+            yield f"{move.source} moved {move.label} by {move.weight:+.2f}, and may by {MAX_SHIFT_LOG_ODDS[move.source]}"
         summed[move.label] = summed.get(move.label, 0.0) + move.weight
     for label, prior in context.inputs.priors.items():
         if abs(prior) > abs(summed.get(label, 0.0)) + ROUNDING_TOLERANCE * 4:
