@@ -43,7 +43,7 @@ DEVICE_PROOF_KEYS: Mapping[str, str] = {"restart_container": "container.nvml"}
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The outcome and its reason in one sentence. `new` are labels proven now and not before."""
+    """The outcome of an action and its reason in one sentence. `new` lists labels that are proven now and were not before."""
 
     outcome: Outcome
     says: str
@@ -53,8 +53,8 @@ class Proof:
 
 def get_scheduler_proof(action: Action) -> Condition | None:
     """Return the scheduler's condition that proves the action, if any."""
-    way = action.argv[0] if action.argv and action.argv[0] in REMEDY_VARIANTS else action.remedy
-    condition = SCHEDULER_PROOFS.get(way)
+    variant = action.argv[0] if action.argv and action.argv[0] in REMEDY_VARIANTS else action.remedy
+    condition = SCHEDULER_PROOFS.get(variant)
     return fill_condition(condition, action.args) if condition else None
 
 
@@ -75,30 +75,37 @@ def judge_outcome(
         for fact in mark_stale_after_repairs(after, {target: since}, find_clock_skews([*previous_facts, *after]))
         if fact.host == target
     ]
-    if not any(not fact.status.blind for fact in current_facts):
-        return Proof(
-            "worse", f"{target} does not answer: {current_facts[0].line if current_facts else 'nothing could be looked at'}", looked=False
-        )
-    was = assess_facts([fact for fact in previous_facts if fact.host == target], reference, [target])
+    if all(fact.status.blind for fact in current_facts):
+        reason = current_facts[0].line if current_facts else "nothing could be looked at"
+        return Proof("worse", f"{target} does not answer: {reason}", looked=False)
+    previous_assessment = assess_facts([fact for fact in previous_facts if fact.host == target], reference, [target])
     assessment = assess_facts(current_facts, reference, [target])
-    if lost := _describe_lost_gpus(previous_facts, current_facts, target):
-        return Proof("worse", lost)
-    if new := _list_new_root_causes(action, was, assessment, reference):
-        return Proof("worse", f"new on {target}: {', '.join(reference.taxonomy.get_title(label) for label in new)}", new)
-    if silent := _find_unobserved_device(action, current_facts):
-        return Proof("unchanged", f"could not be proved: {silent} gave no answer", looked=False)
+    if lost_gpus := _describe_lost_gpus(previous_facts, current_facts, target):
+        return Proof("worse", lost_gpus)
+    if new_labels := _list_new_root_causes(action, previous_assessment, assessment, reference):
+        titles = ", ".join(reference.taxonomy.get_title(label) for label in new_labels)
+        return Proof("worse", f"new on {target}: {titles}", new_labels)
+    if unobserved_device := _find_unobserved_device(action, current_facts):
+        return Proof("unchanged", f"could not be proved: {unobserved_device} gave no answer", looked=False)
     return _judge_label(action, assessment, reference)
 
 
 def _find_unobserved_device(action: Action, facts: Sequence[Fact]) -> str:
     key = DEVICE_PROOF_KEYS.get(action.remedy, "")
-    devices_read = {f"{fact.host}/{fact.device}" for fact in facts if fact.key == key and not fact.status.blind}
-    return next((device for device in action.devices if key and device not in devices_read), "")
+    if not key:
+        return ""
+    observed_devices = {f"{fact.host}/{fact.device}" for fact in facts if fact.key == key and not fact.status.blind}
+    for device in action.devices:
+        if device not in observed_devices:
+            return device
+    return ""
 
 
-def _describe_lost_gpus(previous_facts: Sequence[Fact], after: Sequence[Fact], target: str) -> str:
-    had, has = (_count_gpus(facts, target) for facts in (previous_facts, after))
-    return f"nvidia-smi sees {has} GPUs of {target}, it saw {had}" if had is not None and has is not None and has < had else ""
+def _describe_lost_gpus(previous_facts: Sequence[Fact], current_facts: Sequence[Fact], target: str) -> str:
+    previous_count, current_count = _count_gpus(previous_facts, target), _count_gpus(current_facts, target)
+    if previous_count is None or current_count is None or current_count >= previous_count:
+        return ""
+    return f"nvidia-smi sees {current_count} GPUs of {target}, it saw {previous_count}"
 
 
 def _count_gpus(facts: Sequence[Fact], target: str) -> int | None:

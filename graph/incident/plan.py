@@ -10,7 +10,7 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from graph.context import GraphContext, Progress
+from graph.context import GraphContext, Progress, SimilarIncident
 from graph.engine.assessment import Assessment
 from graph.engine.check_selection import CheckOffer, list_first_wave, rank_exclusive_offers
 from graph.engine.priors import compute_model_priors, compute_past_priors, compute_word_priors, select_telling_incidents, sum_priors
@@ -37,7 +37,7 @@ from graph.incident.scheduled_recheck import get_due_recheck, list_counter_check
 from graph.learning.lesson_recall import merge_recalled_lessons
 from graph.learning.site_notes import find_page_hints
 from graph.model.reasoner import DeclinedAnswer
-from graph.provenance.belief_shifts import ShiftSource, build_shifts, parse_shifts, serialize_shifts
+from graph.provenance.belief_shifts import BeliefShift, ShiftSource, build_shifts, parse_shifts, serialize_shifts
 from graph.state import COUNTERS_RECHECK, Exploration, IncidentState, Tier
 from kb.history.mistakes import compute_note_weights
 from tools.inventory.host_ranges import expand_host_range, fold_host_names
@@ -48,7 +48,7 @@ MAX_EXTRA_HOSTS = 16  # hosts added once a cause is known
 MAX_JOBS = 2  # jobs that are located
 MAX_PEERS = 3  # peers for comparison in a large fleet
 MAX_PAST_INCIDENTS = 60  # similar incidents requested
-MAX_CLOSEST_INCIDENTS = 2  # of them the closest kept regardless of label
+MAX_CLOSEST_INCIDENTS = 2  # closest incidents whose lessons are recalled regardless of their label
 
 # causes of a possibly fabric-wide kind, which one host cannot settle
 FABRIC_LABEL_PREFIXES = ("INTERCONNECT.IB.", "INTERCONNECT.ROCE.", "INTERCONNECT.ETH.", "INTERCONNECT.SWITCH.")
@@ -98,39 +98,46 @@ async def _plan_first_round(context: IncidentContext, graph_context: GraphContex
         )
     has_new_facts = brings_new_facts(context)
     hosts = _choose_first_hosts(context, has_new_facts=has_new_facts)
-    similar_incidents = (
-        await graph_context.history.find_similar(context.brief.text, MAX_PAST_INCIDENTS, context.audience_tenant)
-        if context.brief.text
-        else []
-    )
-    similar = select_telling_incidents(similar_incidents, compute_word_priors(graph_context.taxonomy, context.brief))
-    past_labels = [(past.label, past.score) for past in similar if past.label in graph_context.taxonomy.decidable.leaves]
-    noted = [
-        (label, score)
-        for label, score in find_page_hints(graph_context.pages, context.brief.text)
-        if label in graph_context.taxonomy.decidable.leaves
-    ]
-    parts: dict[ShiftSource, Mapping[str, float]] = {
-        "words": compute_word_priors(graph_context.taxonomy.decidable, context.brief),
-        "history": compute_past_priors([*past_labels, *noted]),
-        "read": compute_model_priors(context.turn.reading),
-    }
-    suggested = sum_priors(*parts.values())
-    parts["mistakes"] = compute_note_weights(
-        suggested, graph_context.mistakes(context.audience_tenant), graph_context.taxonomy.decidable.leaves
-    )
-    priors = _trim_priors(sum_priors(*parts.values()))
-    moves = serialize_shifts([move for by, weights in parts.items() for move in build_shifts(by, weights)], priors)
+    similar_incidents: Sequence[SimilarIncident] = []
+    if context.brief.text:
+        similar_incidents = await graph_context.history.find_similar(context.brief.text, MAX_PAST_INCIDENTS, context.audience_tenant)
+    telling_incidents = select_telling_incidents(similar_incidents, compute_word_priors(graph_context.taxonomy, context.brief))
+    decidable_labels = graph_context.taxonomy.decidable.leaves
+    past_labels = [(past.label, past.score) for past in telling_incidents if past.label in decidable_labels]
+    source_weights = _compute_source_weights(context, graph_context, past_labels)
+    priors = _trim_priors(sum_priors(*source_weights.values()))
+    shifts: list[BeliefShift] = []
+    for source, weights in source_weights.items():
+        shifts += build_shifts(source, weights)
     turn = replace(
         context.turn,
         hosts=fold_host_names(hosts),
         named=bool(context.brief.hosts),
         past=tuple(label for label, _ in past_labels),
         priors=priors,
-        moves=moves,
-        recalled=merge_recalled_lessons(context.turn.recalled, [*similar_incidents[:MAX_CLOSEST_INCIDENTS], *similar]),
+        moves=serialize_shifts(shifts, priors),
+        recalled=merge_recalled_lessons(context.turn.recalled, [*similar_incidents[:MAX_CLOSEST_INCIDENTS], *telling_incidents]),
     )
     return await _choose_first_wave(replace(context, turn=turn), graph_context, hosts, has_new_facts=has_new_facts)
+
+
+def _compute_source_weights(
+    context: IncidentContext, graph_context: GraphContext, past_labels: Sequence[tuple[str, float]]
+) -> dict[ShiftSource, Mapping[str, float]]:
+    """Return each source's log-odds by label, before any check has run."""
+    decidable_taxonomy = graph_context.taxonomy.decidable
+    page_hints = [
+        (label, score) for label, score in find_page_hints(graph_context.pages, context.brief.text) if label in decidable_taxonomy.leaves
+    ]
+    source_weights: dict[ShiftSource, Mapping[str, float]] = {
+        "words": compute_word_priors(decidable_taxonomy, context.brief),
+        "history": compute_past_priors([*past_labels, *page_hints]),
+        "read": compute_model_priors(context.turn.reading),
+    }
+    suggested_causes = sum_priors(*source_weights.values())
+    mistakes = graph_context.mistakes(context.audience_tenant)
+    source_weights["mistakes"] = compute_note_weights(suggested_causes, mistakes, decidable_taxonomy.leaves)
+    return source_weights
 
 
 def _choose_first_hosts(context: IncidentContext, *, has_new_facts: bool) -> tuple[str, ...]:
@@ -168,22 +175,28 @@ def _plan_narrow_recheck(context: IncidentContext, assessment: Assessment) -> Pl
     return PlanResult(context.turn, TaxonomySearch(), "history" if checks else "done", checks)
 
 
+def _repeat_narrow_recheck(context: IncidentContext, assessment: Assessment) -> PlanResult:
+    if context.turn.cut or context.turn.again >= MAX_REPEATED_LOOKS or assessment.finding == "diagnosed":
+        return PlanResult(context.turn, context.walk, "done")
+    next_turn = replace(context.turn, again=context.turn.again + 1)
+    return _plan_narrow_recheck(replace(context, turn=next_turn), assessment)
+
+
 async def _plan_next_round(context: IncidentContext, graph_context: GraphContext, rounds: int) -> PlanResult:
     """Plan the running guide's checks, else the cheapest useful ones."""
     if get_due_recheck(context) == COUNTERS_RECHECK:
         return PlanResult(context.turn, context.walk, "done")
     if rounds < MAX_ROUNDS and (guided := plan_guided_checks(context, await assess_incident(context, graph_context), graph_context)):
         return PlanResult(guided.turn, context.walk, "taxonomy", guided.asks)
-    return await _plan_cheapest_look(context, graph_context, rounds)
+    return await _plan_cheapest_check(context, graph_context, rounds)
 
 
-async def _plan_cheapest_look(context: IncidentContext, graph_context: GraphContext, rounds: int) -> PlanResult:
+async def _plan_cheapest_check(context: IncidentContext, graph_context: GraphContext, rounds: int) -> PlanResult:
+    """Plan the first that applies: taxonomy search, further hosts, a repetition, exclusive checks, exploration."""
+    assessment = await assess_incident(context, graph_context)
     if context.turn.narrow:
-        assessment = await assess_incident(context, graph_context)
-        is_over = context.turn.cut or context.turn.again >= MAX_REPEATED_LOOKS or assessment.finding == "diagnosed"
-        next_context = replace(context, turn=replace(context.turn, again=context.turn.again + 1))
-        return PlanResult(context.turn, context.walk, "done") if is_over else _plan_narrow_recheck(next_context, assessment)
-    context, assessment = await _read_findings(context, await assess_incident(context, graph_context), graph_context)
+        return _repeat_narrow_recheck(context, assessment)
+    context, assessment = await _read_findings(context, assessment, graph_context)
     turn = context.turn
     if turn.cut or rounds >= MAX_ROUNDS or (turn.news and assessment.finding != "abstained"):
         return PlanResult(turn, context.walk, "done")
@@ -191,28 +204,25 @@ async def _plan_cheapest_look(context: IncidentContext, graph_context: GraphCont
     if visit:
         return PlanResult(turn, walk, "taxonomy", visit.asks)
     if wider_hosts := await _find_wider_hosts(context, assessment, graph_context):
-        return PlanResult(
-            replace(turn, hosts=fold_host_names((*context.hosts, *wider_hosts))),
-            walk,
-            "taxonomy",
-            list_first_wave(assessment.reference, wider_hosts),
-        )
-    is_open_question = not (
-        turn.news and context.report and context.report.outcome == "abstained"
-    )  # else the earlier turn repeated its checks as often
-    if (
-        is_open_question
-        and assessment.finding != "diagnosed"
-        and turn.again < MAX_REPEATED_LOOKS
-        and (answering := list_answering_hosts(assessment))
-    ):
-        return PlanResult(replace(turn, again=turn.again + 1), walk, "taxonomy", list_first_wave(assessment.reference, answering))
+        turn = replace(turn, hosts=fold_host_names((*context.hosts, *wider_hosts)))
+        return PlanResult(turn, walk, "taxonomy", list_first_wave(assessment.reference, wider_hosts))
+    answering_hosts = list_answering_hosts(assessment)
+    if answering_hosts and _may_repeat_checks(context, assessment):
+        return PlanResult(replace(turn, again=turn.again + 1), walk, "taxonomy", list_first_wave(assessment.reference, answering_hosts))
     if offers := _list_exclusive_offers(context, assessment):
         return PlanResult(turn, walk, "taxonomy", [(host, offers[0].check) for host in offers[0].hosts])
     if assessment.finding == "abstained":
         step = await explore_causes(context, assessment, graph_context)
         return PlanResult(step.turn, walk, "exploration", step.asks, step.explored)
     return PlanResult(turn, walk, "done")
+
+
+def _may_repeat_checks(context: IncidentContext, assessment: Assessment) -> bool:
+    """Return whether a repetition may show an intermittent fault."""
+    if assessment.finding == "diagnosed" or context.turn.again >= MAX_REPEATED_LOOKS:
+        return False
+    # After an abstention the earlier turn has already repeated its checks this often.
+    return not (context.turn.news and context.report and context.report.outcome == "abstained")
 
 
 def _list_exclusive_offers(context: IncidentContext, assessment: Assessment) -> list[CheckOffer]:
@@ -223,34 +233,32 @@ def _list_exclusive_offers(context: IncidentContext, assessment: Assessment) -> 
 async def _find_wider_hosts(context: IncidentContext, assessment: Assessment, graph_context: GraphContext) -> tuple[str, ...]:
     """Return further hosts to check; none if the report names only unknown hosts.
 
-    In a small fleet all, as people may blame the wrong host. In a larger one the hosts named are the subject: add those
-    that their errors or job name, and a few peers. `--hosts` names the subject in any fleet; a command's hosts are
-    final.
+    In a small fleet these are all hosts, as people may blame the wrong one. In a larger one the hosts named are the subject:
+    add those that their errors or job name, and a few peers. `--hosts` names the subject in any fleet; a command's hosts
+    are final.
     """
     if context.brief.unknown_hosts:
         return ()
-    compares = assessment.finding != "diagnosed" or any(
+    needs_peers = assessment.finding != "diagnosed" or any(
         not belief.accused or belief.label.startswith(FABRIC_LABEL_PREFIXES) for belief in assessment.roots
     )
-    if context.turn.only and (context.item.kind != "mention" or not compares):
+    if context.turn.only and (context.item.kind != "mention" or not needs_peers):
         return ()
-    if (
-        not context.turn.only
-        and context.hosts
-        and len(context.visible) <= (MAX_EXTRA_HOSTS if context.turn.named or assessment.finding == "diagnosed" else MAX_UNNAMED_HOSTS)
-    ):
+    is_subject_known = context.turn.named or assessment.finding == "diagnosed"
+    max_fleet_hosts = MAX_EXTRA_HOSTS if is_subject_known else MAX_UNNAMED_HOSTS
+    if not context.turn.only and context.hosts and len(context.visible) <= max_fleet_hosts:
         related_hosts = _find_group_hosts(context, graph_context)
     elif context.turn.only or (context.turn.named and not context.brief.job):
         related_hosts = await _find_related_hosts(context, graph_context)
-        new_hosts = [host for host in related_hosts if host not in context.hosts]
-        related_hosts = _find_peer_hosts(context, graph_context) if compares and not new_hosts else related_hosts
+        if needs_peers and all(host in context.hosts for host in related_hosts):
+            related_hosts = _find_peer_hosts(context, graph_context)
     else:
-        related_hosts = await _find_related_hosts(context, graph_context, mates=True)
+        related_hosts = await _find_related_hosts(context, graph_context, whole_job=True)
     return tuple(host for host in related_hosts if host not in context.hosts)
 
 
 def _find_group_hosts(context: IncidentContext, graph_context: GraphContext) -> tuple[str, ...]:
-    """Return the visible hosts; if people named some, those of the same groups."""
+    """Return the visible hosts, limited to the groups of the hosts that people named, if any."""
     if not context.turn.named:
         return context.visible
     inventory_hosts = graph_context.inventory.hosts
@@ -259,29 +267,53 @@ def _find_group_hosts(context: IncidentContext, graph_context: GraphContext) -> 
 
 
 def _find_peer_hosts(context: IncidentContext, graph_context: GraphContext) -> tuple[str, ...]:
-    """Return a few visible hosts of the same kind, next in the inventory first; hosts already checked count."""
-    kind = build_kind_lookup(graph_context.inventory)
-    kinds = {kind(host) for host in context.hosts_in_question}
+    """Return up to `MAX_PEERS` visible hosts of the same kind, less the peers already checked.
+
+    Hosts that follow the hosts in question in the inventory come first.
+    """
+    get_kind = build_kind_lookup(graph_context.inventory)
+    kinds = {get_kind(host) for host in context.hosts_in_question}
     hosts_in_question = set(context.hosts_in_question)
-    peer_hosts = [host for host in context.visible if kind(host) in kinds]
-    last = max((at for at, host in enumerate(peer_hosts) if host in hosts_in_question), default=-1)
-    room = MAX_PEERS - len(set(context.hosts) - hosts_in_question)
-    return tuple(host for host in (*peer_hosts[last + 1 :], *peer_hosts[: last + 1]) if host not in context.hosts)[: max(0, room)]
+    hosts_of_kind = [host for host in context.visible if get_kind(host) in kinds]
+    start = max((index + 1 for index, host in enumerate(hosts_of_kind) if host in hosts_in_question), default=0)
+    rotated_hosts = (*hosts_of_kind[start:], *hosts_of_kind[:start])
+    unchecked_hosts = [host for host in rotated_hosts if host not in context.hosts]
+    return tuple(unchecked_hosts[: _count_missing_peers(context)])
 
 
-async def _find_related_hosts(context: IncidentContext, graph_context: GraphContext, *, mates: bool = False) -> tuple[str, ...]:
-    """Return hosts that errors name, and a few or (`mates`) all of a job that runs there."""
+def _count_missing_peers(context: IncidentContext) -> int:
+    checked_peers = set(context.hosts) - set(context.hosts_in_question)
+    return max(0, MAX_PEERS - len(checked_peers))
+
+
+async def _find_related_hosts(context: IncidentContext, graph_context: GraphContext, *, whole_job: bool = False) -> tuple[str, ...]:
+    """Return hosts that errors name, and a few hosts of the job that runs there, or all of them with `whole_job`."""
     error_lines = "\n".join(fact.line for fact in context.facts if fact.key == "job.error" and fact.line)
-    job_ids = {str(fact.attrs["job"]) for fact in context.facts if fact.host and fact.key == "proc.gpu_memory" and fact.attrs.get("job")}
-    queued = {job for fact in context.facts if fact.key == "sched.running" and isinstance(fact.value, list) for job in fact.value}
-    jobs = sorted(job_ids or queued)
-    places = [host for job in jobs[:MAX_JOBS] for host in (await graph_context.job_place(job)).hosts]
-    neighbour_hosts = [host for host in find_hosts(" ".join(places), context.visible).hosts if mates or host not in context.hosts]
-    room = MAX_UNNAMED_HOSTS if mates else max(0, MAX_PEERS - len(set(context.hosts) - set(context.hosts_in_question)))
-    return tuple(dict.fromkeys((*find_hosts(error_lines, context.names).hosts[:MAX_EXTRA_HOSTS], *neighbour_hosts[:room])))
+    hosts_in_errors = find_hosts(error_lines, context.names).hosts[:MAX_EXTRA_HOSTS]
+    placed_hosts: list[str] = []
+    for job in _list_running_jobs(context)[:MAX_JOBS]:
+        placed_hosts += (await graph_context.job_place(job)).hosts
+    job_hosts = find_hosts(" ".join(placed_hosts), context.visible).hosts
+    if whole_job:
+        return tuple(dict.fromkeys((*hosts_in_errors, *job_hosts[:MAX_UNNAMED_HOSTS])))
+    new_job_hosts = [host for host in job_hosts if host not in context.hosts]
+    return tuple(dict.fromkeys((*hosts_in_errors, *new_job_hosts[: _count_missing_peers(context)])))
+
+
+def _list_running_jobs(context: IncidentContext) -> list[str]:
+    """Return the jobs whose processes hold GPU memory, else those that the scheduler reports as running."""
+    jobs_on_gpus: set[str] = set()
+    scheduled_jobs: set[str] = set()
+    for fact in context.facts:
+        if fact.key == "proc.gpu_memory" and fact.host and fact.attrs.get("job"):
+            jobs_on_gpus.add(str(fact.attrs["job"]))
+        elif fact.key == "sched.running" and isinstance(fact.value, list):
+            scheduled_jobs.update(fact.value)
+    return sorted(jobs_on_gpus or scheduled_jobs)
 
 
 def list_answering_hosts(assessment: Assessment) -> list[str]:
+    """Return the hosts on which at least one check besides `ssh` could look."""
     answering_hosts = {
         host for host, check in assessment.coverage.asked if (host, check) not in assessment.coverage.unobserved and check != "ssh"
     }
@@ -291,7 +323,7 @@ def list_answering_hosts(assessment: Assessment) -> list[str]:
 async def _read_findings(
     context: IncidentContext, assessment: Assessment, graph_context: GraphContext
 ) -> tuple[IncidentContext, Assessment]:
-    """Let a model read the findings once a turn if unsure; its causes become priors only."""
+    """Let a model read the findings once a turn if no root cause is known; the causes that it names only shift priors."""
     if graph_context.model is None or assessment.roots or context.turn.news or FINDINGS_QUESTION in context.turn.asked_model:
         return context, assessment
     labels = list_offered_labels(context, assessment, graph_context.taxonomy)
@@ -303,23 +335,30 @@ async def _read_findings(
     turn = replace(context.turn, asked_model=(*context.turn.asked_model, FINDINGS_QUESTION))
     if isinstance(answer, DeclinedAnswer):
         return replace(context, turn=turn.with_model_declined(answer.reason)), assessment
-    reading = {label: p for label, p in answer.causes if label in labels}
-    open_ = {
-        label: p
-        for label, p in reading.items()
-        if label in assessment.label_verdicts and assessment.label_verdicts[label].verdict != "rejected"
-    }
-    priors = _trim_priors(sum_priors(turn.priors, compute_model_priors(open_)))
-    moves = serialize_shifts([*parse_shifts(turn.moves, turn.priors), *build_shifts("read", compute_model_priors(open_))], priors)
-    turn = replace(turn, reading=reading, outside=answer.outside[:MAX_OUTSIDE_CHARS], priors=priors, moves=moves)
+    probabilities = {label: probability for label, probability in answer.causes if label in labels}
+    open_causes: dict[str, float] = {}
+    for label, probability in probabilities.items():
+        label_verdict = assessment.label_verdicts.get(label)
+        if label_verdict is not None and label_verdict.verdict != "rejected":
+            open_causes[label] = probability
+    model_priors = compute_model_priors(open_causes)
+    priors = _trim_priors(sum_priors(turn.priors, model_priors))
+    shifts = [*parse_shifts(turn.moves, turn.priors), *build_shifts("read", model_priors)]
+    turn = replace(
+        turn,
+        reading=probabilities,
+        outside=answer.outside[:MAX_OUTSIDE_CHARS],
+        priors=priors,
+        moves=serialize_shifts(shifts, priors),
+    )
     context = replace(context, turn=turn)
     return context, await assess_incident(context, graph_context)
 
 
 def _trim_priors(priors: Mapping[str, float]) -> dict[str, float]:
-    """Keep the strongest, rounded: the state stays small."""
-    top = sorted(priors.items(), key=lambda row: (-row[1], row[0]))[:MAX_PRIORS]
-    return {label: round(weight, 2) for label, weight in top}
+    """Keep the strongest priors, rounded, so that the stored state stays small."""
+    strongest_labels = sorted(priors, key=lambda label: (-priors[label], label))[:MAX_PRIORS]
+    return {label: round(priors[label], 2) for label in strongest_labels}
 
 
 def _build_progress(context: IncidentContext, plan_result: PlanResult, graph_context: GraphContext) -> Progress:

@@ -1,4 +1,4 @@
-"""Questions where checks did not decide: at most three, about missing data; and a tenant's silence."""
+"""Questions about missing data when checks did not decide, and reminders to a tenant who does not answer."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,10 +22,10 @@ MAX_TEMPLATES = 8  # log templates
 
 
 def list_questions(context: IncidentContext, assessment: Assessment) -> list[str]:
-    """Return new questions, most helpful first."""
-    return [question for question in dict.fromkeys(_iter_candidate_questions(context, assessment)) if question not in context.turn.asked][
-        :MAX_QUESTIONS
-    ]
+    """Return questions that were not asked before, the most helpful first."""
+    questions = dict.fromkeys(_iter_candidate_questions(context, assessment))
+    new_questions = [question for question in questions if question not in context.turn.asked]
+    return new_questions[:MAX_QUESTIONS]
 
 
 def _iter_candidate_questions(context: IncidentContext, assessment: Assessment) -> Iterable[str]:
@@ -59,7 +59,7 @@ def _list_suspect_hosts(context: IncidentContext, suspect: Belief) -> tuple[str,
 
 
 def _list_hosts_in_lines(context: IncidentContext, suspect: Belief) -> tuple[str, ...]:
-    """Return hosts that uploaded lines name, where only such lines show the cause."""
+    """Return the hosts that uploaded lines name, if only such lines show the cause."""
     if any(match.fact.host for match in suspect.support):
         return ()
     lines = " ".join(match.fact.line for match in suspect.support)
@@ -75,7 +75,7 @@ def build_hosts_question(turn: TurnState) -> str:
 
 
 def list_suggestions(context: IncidentContext, assessment: Assessment) -> list[str]:
-    """Return what a person may try; never run."""
+    """Return what a person may try. RackMedic never runs these itself."""
     steps: dict[tuple[str, str], list[str]] = {}
     for belief in assessment.suspects:
         steps.setdefault((belief.leaf.title, belief.leaf.next_step), []).extend(_list_suspect_hosts(context, belief))
@@ -107,9 +107,10 @@ def render_findings(assessment: Assessment, logs: Sequence[LogDigest] = (), note
         f"could not look: {unobserved_line.host} {unobserved_line.check}: {unobserved_line.why}"
         for unobserved_line in assessment.list_unobserved()[:6]
     ]
-    log_text = "\n".join(line[:200] for log in select_telling_templates(logs, MAX_TEMPLATES) for line in format_log_digest(log))[
-        :MAX_LOG_CHARS
-    ]
+    log_lines: list[str] = []
+    for log in select_telling_templates(logs, MAX_TEMPLATES):
+        log_lines += [line[:200] for line in format_log_digest(log)]
+    log_text = "\n".join(log_lines)[:MAX_LOG_CHARS]
     findings_text = "\n".join(line[:200] for line in lines)[: MAX_DIGEST_CHARS - len(log_text)]
     return f"{findings_text}\n{log_text}".strip() if log_text else findings_text
 

@@ -55,11 +55,20 @@ class ReasoningInputs:
 async def verify_conclusion(
     result: TurnResult, context: IncidentContext, assessment: Assessment, graph_context: GraphContext
 ) -> tuple[TurnResult, dict[str, Any]]:
-    """Store the reasoning; return the conclusion, or an abstention if it is broken, and the state update."""
-    turn, brought = context.turn, await _merge_action_receipts(context, graph_context)
-    receipts, asked_counts = brought.get("receipts", context.stored.get("receipts", "")), dict(Counter(turn.asked_model))
+    """Store the reasoning and verify it.
+
+    Returns the conclusion, or an abstention if an invariant is broken, and the update of the stored state.
+    """
+    turn = context.turn
+    receipts_update = await _merge_action_receipts(context, graph_context)
     reasoning_inputs = ReasoningInputs(
-        context.snapshot, receipts, turn.hosts, dict(turn.priors), turn.moves, asked_counts, context.onset.isoformat()
+        facts=context.snapshot,
+        receipts=receipts_update.get("receipts", context.stored.get("receipts", "")),
+        hosts=turn.hosts,
+        priors=dict(turn.priors),
+        moves=turn.moves,
+        asked=dict(Counter(turn.asked_model)),
+        opened=context.onset.isoformat(),
     )
     graph = build_reason_graph(
         TurnReasoning(
@@ -74,11 +83,11 @@ async def verify_conclusion(
         )
     )
     invariant_inputs = await _build_invariant_inputs(graph, reasoning_inputs, context.facts, result.report.root_causes, graph_context)
-    large = len(context.facts) > MAX_BLOCKING_FACTS or any(invariant_inputs.outputs.values())
-    verification = (
-        await asyncio.to_thread(verify_reasoning, graph, invariant_inputs) if large else verify_reasoning(graph, invariant_inputs)
-    )
-    stored_values = {"reasoning": await graph_context.evidence.put_text(context.id, graph.serialize()), **brought}
+    if len(context.facts) > MAX_BLOCKING_FACTS or any(invariant_inputs.outputs.values()):
+        verification = await asyncio.to_thread(verify_reasoning, graph, invariant_inputs)
+    else:
+        verification = verify_reasoning(graph, invariant_inputs)
+    stored_values = {"reasoning": await graph_context.evidence.put_text(context.id, graph.serialize()), **receipts_update}
     if not verification.broken:
         return result, stored_values
     log.error(
@@ -90,28 +99,28 @@ async def verify_conclusion(
 
 
 def _get_catalogue_digest(graph_context: GraphContext) -> str:
-    name = ("catalogue", id(graph_context.taxonomy))
-    if name not in graph_context.recent:
-        graph_context.recent[name] = compute_catalogue_digest(graph_context.taxonomy)
-    return str(graph_context.recent[name])
+    cache_key = ("catalogue", id(graph_context.taxonomy))
+    if cache_key not in graph_context.recent:
+        graph_context.recent[cache_key] = compute_catalogue_digest(graph_context.taxonomy)
+    return str(graph_context.recent[cache_key])
 
 
 async def _merge_action_receipts(context: IncidentContext, graph_context: GraphContext) -> dict[str, str]:
-    """Add the receipts of an approved check and return their new digest."""
-    brought = str(context.item.data.get("facts") or "") if context.item.kind == "action_result" else ""
-    if not brought:
+    """Add the receipts of an approved check and return the digest of all receipts; an empty update if there are none."""
+    facts_digest = str(context.item.data.get("facts") or "")
+    if context.item.kind != "action_result" or not facts_digest:
         return {}
+    receipts = await _load_receipts(context.stored.get("receipts", ""), graph_context)
     try:
-        receipts = (await _load_receipts(context.stored.get("receipts", ""), graph_context)).with_facts(
-            await graph_context.evidence.get_facts(brought)
-        )
+        facts = await graph_context.evidence.get_facts(facts_digest)
     except KeyError:
         return {}
-    return {"receipts": await graph_context.evidence.put_text(context.id, receipts.serialize())}
+    return {"receipts": await graph_context.evidence.put_text(context.id, receipts.with_facts(facts).serialize())}
 
 
 async def _load_receipts(sha256: str, graph_context: GraphContext) -> Receipts:
-    return Receipts.parse((await graph_context.evidence.get_text(sha256) if sha256 else None) or "")
+    text = await graph_context.evidence.get_text(sha256) if sha256 else None
+    return Receipts.parse(text or "")
 
 
 async def _build_invariant_inputs(
@@ -123,13 +132,15 @@ async def _build_invariant_inputs(
     *,
     whole: bool = False,
 ) -> InvariantInputs:
-    """Build the verifier's inputs; `whole` includes every cited output of any length."""
+    """Build the verifier's inputs. `whole` includes every cited output of any length, else some bounded ones."""
     reference = build_reference_data(graph_context, facts)
 
-    def read_again(check: str, texts: Sequence[str]) -> Sequence[Fact]:
-        known_check = reference.checks.get(check)
-        read = [fact for text in texts for fact in known_check.parse_output(text)] if known_check else []
-        return known_check.settle(read) if known_check and known_check.settle else read
+    def parse_outputs(check_id: str, texts: Sequence[str]) -> Sequence[Fact]:
+        check = reference.checks.get(check_id)
+        if check is None:
+            return []
+        parsed_facts = [fact for text in texts for fact in check.parse_output(text)]
+        return check.settle(parsed_facts) if check.settle else parsed_facts
 
     return InvariantInputs(
         facts=facts,
@@ -141,7 +152,7 @@ async def _build_invariant_inputs(
         priors=reasoning_inputs.priors,
         receipts=await _load_receipts(reasoning_inputs.receipts, graph_context),
         outputs=await _load_cited_outputs(graph, facts, graph_context, whole=whole),
-        read_again=read_again,
+        read_again=parse_outputs,
         asked=reasoning_inputs.asked,
         opened=datetime.fromisoformat(reasoning_inputs.opened) if reasoning_inputs.opened else None,
     )
@@ -151,14 +162,21 @@ async def _load_cited_outputs(
     graph: ReasonGraph, facts: Sequence[Fact], graph_context: GraphContext, *, whole: bool
 ) -> Mapping[str, str | None]:
     """Load cited outputs; if a line is not in its own, also the other outputs of that check."""
-    decides = {edge.source for edge in graph.edges if edge.kind == "decides" or whole}
-    cited_nodes = [node for node in graph.list_nodes("verification") if node.sha256 and node.id in decides]
-    cited_nodes = cited_nodes if whole else cited_nodes[:MAX_OUTPUTS]
-    texts = {sha256: await _load_text(sha256, graph_context, whole=whole) for sha256 in dict.fromkeys(node.sha256 for node in cited_nodes)}
-    apart = [node for node in cited_nodes if (text := texts[node.sha256]) is not None and not is_quoted_in(node.line, text)]
-    for sha256 in dict.fromkeys(digest for node in apart for digest in list_output_digests(facts, node.host, node.check)):
-        if sha256 not in texts:
-            texts[sha256] = await _load_text(sha256, graph_context, whole=whole)
+    citing_ids = {edge.source for edge in graph.edges if edge.kind == "decides" or whole}
+    cited_nodes = [node for node in graph.list_nodes("verification") if node.sha256 and node.id in citing_ids]
+    if not whole:
+        cited_nodes = cited_nodes[:MAX_OUTPUTS]
+    texts: dict[str, str | None] = {}
+    for node in cited_nodes:
+        if node.sha256 not in texts:
+            texts[node.sha256] = await _load_text(node.sha256, graph_context, whole=whole)
+    for node in cited_nodes:
+        text = texts[node.sha256]
+        if text is None or is_quoted_in(node.line, text):
+            continue
+        for sha256 in list_output_digests(facts, node.host, node.check):
+            if sha256 not in texts:
+                texts[sha256] = await _load_text(sha256, graph_context, whole=whole)
     return texts
 
 
@@ -179,11 +197,11 @@ def abstain_for_violations(result: TurnResult, context: IncidentContext, broken:
         broken=violations,
         next_step="This is a fault of mine, not of your machines: say recheck, or hand the incident over.",
     )
-    unsure = [cause.model_copy(update={"verdict": "inconclusive"}) for cause in result.hypotheses or ()]
+    undecided_causes = [cause.model_copy(update={"verdict": "inconclusive"}) for cause in result.hypotheses or ()]
     return replace(
         result,
         report=report,
-        hypotheses=unsure,
+        hypotheses=undecided_causes,
         ladders=None,
         ticket=None,
         lifecycle=get_next_lifecycle(context.lifecycle, TurnEvent.QUESTION),
@@ -201,13 +219,12 @@ async def load_reasoning(state: IncidentState, evidence: EvidenceStore) -> Reaso
 
 
 async def verify_stored_reasoning(graph: ReasonGraph, graph_context: GraphContext) -> VerificationResult:
-    """Verify every invariant of a stored reasoning; unchecked if its facts expired."""
+    """Verify every invariant of a stored reasoning. The result is marked unchecked if the facts have expired."""
     field_names = {input_field.name for input_field in fields(ReasoningInputs)}
     reasoning_inputs = ReasoningInputs(**{name: value for name, value in graph.ground.items() if name in field_names})
     try:
         facts = await graph_context.evidence.get_facts(reasoning_inputs.facts)
     except KeyError:
         return VerificationResult(unchecked=("the facts behind it are no longer stored, or not on this machine",))
-    return await asyncio.to_thread(
-        verify_reasoning, graph, await _build_invariant_inputs(graph, reasoning_inputs, facts, None, graph_context, whole=True)
-    )
+    invariant_inputs = await _build_invariant_inputs(graph, reasoning_inputs, facts, None, graph_context, whole=True)
+    return await asyncio.to_thread(verify_reasoning, graph, invariant_inputs)

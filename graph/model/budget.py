@@ -8,7 +8,7 @@ from graph.model.reasoner import ModelSpend
 
 
 class SpendStore(Protocol):
-    """Shared between processes, and survives them."""
+    """Spending per incident, shared between processes and kept across restarts."""
 
     async def load_spend(self, incident: str) -> ModelSpend: ...
 
@@ -19,21 +19,21 @@ class SpendStore(Protocol):
 
 @runtime_checkable
 class SpendLoader(Protocol):
-    """A reasoner with persistent spending; load it before reading an incident's cost."""
+    """A reasoner whose spending is persistent and must be loaded before an incident's cost is read."""
 
     async def load_spend(self, incident: str) -> None: ...
 
 
 class InMemorySpendStore:
     def __init__(self) -> None:
-        self._rows: dict[str, ModelSpend] = {}
+        self._spend_by_incident: dict[str, ModelSpend] = {}
 
     async def load_spend(self, incident: str) -> ModelSpend:
-        return self._rows.get(incident, ModelSpend())
+        return self._spend_by_incident.get(incident, ModelSpend())
 
     async def add_spend(self, incident: str, spent: ModelSpend) -> ModelSpend:
-        self._rows[incident] = sum_spend(self._rows.get(incident, ModelSpend()), spent)
-        return self._rows[incident]
+        self._spend_by_incident[incident] = sum_spend(self._spend_by_incident.get(incident, ModelSpend()), spent)
+        return self._spend_by_incident[incident]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +44,13 @@ class Budget:
     tokens: int = 60_000
     usd: float = 0.10
 
-    def find_refusal(self, so_far: ModelSpend, next_usd: float, next_tokens: int) -> str:
+    def find_refusal(self, spent: ModelSpend, next_usd: float, next_tokens: int) -> str:
         """Return why the next call is refused, or an empty string."""
-        if so_far.calls >= self.calls:
+        if spent.calls >= self.calls:
             return f"this incident has used its {self.calls} model calls"
-        if so_far.tokens_in + so_far.tokens_out + next_tokens > self.tokens:
+        if spent.tokens_in + spent.tokens_out + next_tokens > self.tokens:
             return f"this incident has used its {self.tokens} model tokens"
-        if so_far.usd + next_usd > self.usd:
+        if spent.usd + next_usd > self.usd:
             return f"this incident has spent its ${self.usd:.2f} for the model"
         return ""
 
@@ -76,7 +76,7 @@ class TokenPrice:
 
 
 # fmt: off
-# Makers' list prices; a site can give its own row.
+# List prices of the model vendors; a site can set its own price.
 MODEL_PRICES = {
     #  prefix of the model id    in     out
     "gpt-4o-mini":         TokenPrice(0.15,  0.60),
@@ -92,12 +92,12 @@ MODEL_PRICES = {
 }
 # fmt: on
 
-# A model without a row is charged as an expensive one, so that a missing row never overruns a budget.
+# Price of a model that is not listed. It is high, so that a missing price never overruns a budget.
 UNKNOWN_MODEL_PRICE = MODEL_PRICES["gpt-4o"]
 
 
 def find_price(model: str) -> TokenPrice:
-    """Return the row with the longest matching prefix, by the last part of a `vendor/model` id."""
+    """Return the price with the longest prefix of the model's name, which is the last part of a `vendor/model` id."""
     name = model.rpartition("/")[2]
-    fitting = [prefix for prefix in MODEL_PRICES if name.startswith(prefix)]
-    return MODEL_PRICES[max(fitting, key=len)] if fitting else UNKNOWN_MODEL_PRICE
+    prefixes = [prefix for prefix in MODEL_PRICES if name.startswith(prefix)]
+    return MODEL_PRICES[max(prefixes, key=len)] if prefixes else UNKNOWN_MODEL_PRICE

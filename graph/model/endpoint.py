@@ -34,7 +34,7 @@ _NO_JSON_SCHEMA_PATTERN = re.compile(r"json[_ ]schema|grammar", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """A reply. `by` is the model named by the endpoint, perhaps a dated version of the requested one."""
+    """A reply. `by` is the model that the endpoint names, which may be a dated version of the requested one."""
 
     text: str
     tokens_in: int
@@ -44,7 +44,11 @@ class ModelReply:
 
 @dataclass(frozen=True, slots=True)
 class EndpointFailure:
-    """Why there is no reply. `provider`: the provider's fault, likely to repeat. `again`: a retry is worthwhile."""
+    """Why there is no reply.
+
+    `provider` marks a failure of the provider, which is likely to repeat, and `again` one that is worth a retry after
+    `wait` seconds.
+    """
 
     why: str
     provider: bool = True
@@ -66,7 +70,7 @@ class ChatEndpoint(Protocol):
 
 
 class OpenAIEndpoint:
-    """An endpoint. `seconds` bounds a whole call with its retries and slow answers, `most_out` the answer's tokens."""
+    """An endpoint. `seconds` bounds a whole call with its retries and slow answers."""
 
     def __init__(
         self,
@@ -76,7 +80,7 @@ class OpenAIEndpoint:
         *,
         seconds: float = 30.0,
         tries: int = 2,
-        most_out: int = MAX_OUTPUT_TOKENS,
+        max_output_tokens: int = MAX_OUTPUT_TOKENS,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.model = model
@@ -84,12 +88,12 @@ class OpenAIEndpoint:
         self._key = key or "none"
         self._seconds = seconds
         self._tries = tries
-        self._most_out = most_out
+        self._max_output_tokens = max_output_tokens
         self._pause = pause
-        self._left_out: set[str] = set()
+        self._rejected_parameters: set[str] = set()
         self._client: Any = None
         self._http: Any = None
-        self._opening = asyncio.Lock()
+        self._client_lock = asyncio.Lock()
 
     async def aclose(self) -> None:
         if self._http is not None:
@@ -134,33 +138,30 @@ class OpenAIEndpoint:
         shape = {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": schema}}
         options = {
             "temperature": SAMPLING_TEMPERATURE if question.sample else 0,
-            "max_completion_tokens": self._most_out,
+            "max_completion_tokens": self._max_output_tokens,
             "response_format": shape,
         }
         # In the body instead of typed parameters, so that neither library parses the reply.
-        return {"extra_body": {key: value for key, value in options.items() if key not in self._left_out}}
+        return {"extra_body": {key: value for key, value in options.items() if key not in self._rejected_parameters}}
 
     def _handle_bad_request(self, error: Any) -> EndpointFailure:
-        """Omit from now on a parameter that the endpoint rejects by name. Context overflow is tested first, since its
-        message names parameters too.
+        """Stop sending a parameter that the endpoint rejects by name.
+
+        Context overflow is tested first, since its message names parameters too.
         """
-        if too_long := find_context_overflow(error):
-            return too_long
+        if context_overflow := find_context_overflow(error):
+            return context_overflow
         error_text = str(error)
-        refused_parameters = [
-            key
-            for key in OPTIONAL_PARAMETERS
-            if key not in self._left_out
-            and (key in error_text or (key == OPTIONAL_PARAMETERS[0] and _NO_JSON_SCHEMA_PATTERN.search(error_text)))
-        ]
-        if refused_parameters:
-            self._left_out.add(refused_parameters[0])
-            return EndpointFailure(f"the model's endpoint does not know {refused_parameters[0]}", provider=False, again=True, wait=0.0)
+        for parameter in OPTIONAL_PARAMETERS:
+            is_named = parameter in error_text or (parameter == "response_format" and _NO_JSON_SCHEMA_PATTERN.search(error_text))
+            if is_named and parameter not in self._rejected_parameters:
+                self._rejected_parameters.add(parameter)
+                return EndpointFailure(f"the model's endpoint does not know {parameter}", provider=False, again=True, wait=0.0)
         return EndpointFailure(f"the model's endpoint refuses the question ({error_text[:160]})", provider=False)
 
     async def _open_client(self) -> None:
         """Build the client in a thread: its libraries take seconds to import."""
-        async with self._opening:
+        async with self._client_lock:
             if self._client is None:
                 self._client, self._http = await asyncio.to_thread(self._build_client)
 
@@ -229,13 +230,14 @@ def find_context_overflow(error: Any) -> EndpointFailure | None:
     limits = _CONTEXT_LENGTH_PATTERN.findall(str(body.get("message") or error))
     if not limits and not _CONTEXT_LENGTH_CODES & {str(body.get("code")), str(body.get("type"))}:
         return None
-    most = str(body.get("n_ctx") or next(filter(None, limits), ""))
-    window = f"the model's window of {most} tokens" if most.isdecimal() else "the model's window"
+    stated_limits = [limit for limit in limits if limit]
+    token_limit = str(body.get("n_ctx") or (stated_limits[0] if stated_limits else ""))
+    window = f"the model's window of {token_limit} tokens" if token_limit.isdecimal() else "the model's window"
     return EndpointFailure(f"the question is longer than {window}: set RACKMEDIC_MODEL_CONTEXT to what the server has", provider=False)
 
 
 def _classify_status_error(error: Any) -> EndpointFailure:
-    """llama.cpp answers 503 while it loads its model, and overloaded servers may."""
+    """Classify a failure by its status. 503 is worth a longer wait: llama.cpp answers it while it loads its model."""
     status: int = error.status_code
     if status != 503:
         return EndpointFailure(f"the model's endpoint failed with status {status}", again=status >= 500)
@@ -246,5 +248,5 @@ def _classify_status_error(error: Any) -> EndpointFailure:
 
 def _parse_retry_after(error: Any) -> float:
     raw = str(error.response.headers.get("retry-after", ""))
-    after = parse_seconds(raw, MAX_PAUSE_SECONDS)
-    return RETRY_PAUSE_SECONDS if after is None else after
+    seconds = parse_seconds(raw, MAX_PAUSE_SECONDS)
+    return RETRY_PAUSE_SECONDS if seconds is None else seconds

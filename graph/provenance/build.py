@@ -1,4 +1,4 @@
-"""Build a turn's reason graph. Deterministic: the same facts, shifts and report give the same bytes."""
+"""Build a turn's reason graph. The same facts, shifts and report always give the same bytes."""
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -13,13 +13,12 @@ from graph.report import Report
 from graph.state import Hypothesis
 from kb.taxonomy.taxonomy import Taxonomy
 
-CHECK_REMEDY = "run_check"  # The remedy that only looks: an exclusive check needs approval but no cause.
-# Per cause: places, and facts for and against at each; causes besides the proven ones; failed checks.
-MAX_BELIEFS = 8
-MAX_SUPPORTING_FACTS = 4
-MAX_OPPOSING_FACTS = 2
-MAX_OTHER_CAUSES = 8
-MAX_UNOBSERVED_CHECKS = 12
+CHECK_REMEDY = "run_check"  # runs an exclusive check, which needs approval but no confirmed cause
+MAX_BELIEFS = 8  # locations per cause
+MAX_SUPPORTING_FACTS = 4  # per location
+MAX_OPPOSING_FACTS = 2  # per location
+MAX_OTHER_CAUSES = 8  # besides the proven ones
+MAX_UNOBSERVED_CHECKS = 12  # per cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ class TurnReasoning:
     moves: Sequence[BeliefShift] = ()
     catalogue: str = ""
     ground: Mapping[str, Any] = field(default_factory=dict)
-    earlier: Collection[tuple[str, str]] = ()  # Causes and targets of remediations that existed before this turn.
+    earlier: Collection[tuple[str, str]] = ()  # causes and targets of remediations that existed before this turn
 
 
 @dataclass(slots=True)
@@ -47,42 +46,40 @@ class ReasonGraphBuilder:
 
 
 def build_reason_graph(reasoning: TurnReasoning) -> ReasonGraph:
-    sketch = ReasonGraphBuilder()
+    builder = ReasonGraphBuilder()
     for cause in list_propositions(reasoning):
-        sketch.nodes.append(_build_proposition(cause))
-        _add_verifications(cause, reasoning.assessment, sketch)
-        _add_unobserved(cause, reasoning, sketch)
-        _add_critiques(cause, reasoning, sketch)
-        _add_refinements(cause, reasoning, sketch)
-    _add_conjectures(reasoning.report, sketch)
-    _add_remedies(reasoning, sketch)
-    known_nodes = deduplicate_nodes(sketch.nodes)
-    edges = tuple(dict.fromkeys(sketch.edges))
+        builder.nodes.append(_build_proposition(cause))
+        _add_verifications(cause, reasoning.assessment, builder)
+        _add_unobserved(cause, reasoning, builder)
+        _add_critiques(cause, reasoning, builder)
+        _add_refinements(cause, reasoning, builder)
+    _add_conjectures(reasoning.report, builder)
+    _add_remedies(reasoning, builder)
+    nodes = deduplicate_nodes(builder.nodes)
+    edges = tuple(dict.fromkeys(builder.edges))
     return ReasonGraph(
-        reasoning.incident, reasoning.report.item, reasoning.report.outcome, reasoning.catalogue, known_nodes, edges, reasoning.ground
+        reasoning.incident, reasoning.report.item, reasoning.report.outcome, reasoning.catalogue, nodes, edges, reasoning.ground
     )
 
 
 def list_propositions(reasoning: TurnReasoning) -> list[Hypothesis]:
-    """Return the causes found, then at most `MAX_OTHER_CAUSES` candidates: likely, hidden, ruled out, shifted."""
+    """Return the root causes, then at most `MAX_OTHER_CAUSES` causes that are likely, hidden, ruled out or shifted."""
     report, assessment = reasoning.report, reasoning.assessment
-    causes = [
-        *report.root_causes,
-        *assessment.list_root_causes(),
-        *(assessment.build_hypothesis(belief.label) for belief in assessment.suspects[:3]),
-    ]
+    causes = [*report.root_causes, *assessment.list_root_causes()]
+    root_cause_count = len(causes)
+    causes += [assessment.build_hypothesis(belief.label) for belief in assessment.suspects[:3]]
     if report.likely and report.likely.label in assessment.label_verdicts:
         causes.append(assessment.build_hypothesis(report.likely.label))
     elif report.likely:
         causes.append(Hypothesis(label=report.likely.label, verdict="inconclusive", because=report.likely.because))
-    causes += [*(assessment.build_hypothesis(hidden_cause.leaf.label) for hidden_cause in assessment.open_hidden_causes), *report.ruled_out]
-    moved = dict.fromkeys(move.label for move in reasoning.moves if move.label in assessment.label_verdicts)
-    causes += [assessment.build_hypothesis(label) for label in moved]
-    cause_count = len(report.root_causes) + len(assessment.list_root_causes())
-    first: dict[str, Hypothesis] = {}
+    causes += [assessment.build_hypothesis(hidden_cause.leaf.label) for hidden_cause in assessment.open_hidden_causes]
+    causes += report.ruled_out
+    shifted_labels = dict.fromkeys(shift.label for shift in reasoning.moves if shift.label in assessment.label_verdicts)
+    causes += [assessment.build_hypothesis(label) for label in shifted_labels]
+    causes_by_label: dict[str, Hypothesis] = {}
     for cause in causes:
-        first.setdefault(cause.label, cause)
-    return list(first.values())[: cause_count + MAX_OTHER_CAUSES]
+        causes_by_label.setdefault(cause.label, cause)
+    return list(causes_by_label.values())[: root_cause_count + MAX_OTHER_CAUSES]
 
 
 def _build_id(prefix: str, *parts: str) -> str:
@@ -140,12 +137,13 @@ def _build_verification(match: ClueMatch) -> ReasonNode:
 
 
 def _add_unobserved(cause: Hypothesis, reasoning: TurnReasoning, builder: ReasonGraphBuilder) -> None:
-    """Read the assessment's failed checks, because the report may show fewer."""
+    """Add the failed checks that could have decided the cause. The assessment lists more of them than the report shows."""
     leaf = reasoning.taxonomy.leaves.get(cause.label)
-    deciding = {check.id for check in reasoning.assessment.reference.list_deciding_checks(leaf)} if leaf else set()
-    for unobserved_check in [
-        unobserved for unobserved in reasoning.assessment.list_unobserved() if unobserved.check in deciding or unobserved.check == "all"
-    ][:MAX_UNOBSERVED_CHECKS]:
+    relevant_checks = {"all"}
+    if leaf:
+        relevant_checks |= {check.id for check in reasoning.assessment.reference.list_deciding_checks(leaf)}
+    unobserved_checks = [unobserved for unobserved in reasoning.assessment.list_unobserved() if unobserved.check in relevant_checks]
+    for unobserved_check in unobserved_checks[:MAX_UNOBSERVED_CHECKS]:
         node = ReasonNode(
             _build_id("b", unobserved_check.host, unobserved_check.check, unobserved_check.why),
             "verification",
@@ -168,39 +166,46 @@ def _add_critiques(cause: Hypothesis, reasoning: TurnReasoning, builder: ReasonG
 
 
 def _iter_objections(cause: Hypothesis, reasoning: TurnReasoning) -> Iterator[tuple[str, str]]:
-    assessment, title = reasoning.assessment, reasoning.taxonomy.get_title(cause.label)
-    yield from ((set_aside.because, "engine") for set_aside in assessment.selection.aside if set_aside.belief.label == cause.label)
-    yield from ((contradiction, "engine") for contradiction in assessment.selection.contradictions if title in contradiction)
-    yield from ((doubt.removeprefix(f"{title}: "), "model:critique") for doubt in reasoning.report.doubts if doubt.startswith(f"{title}: "))
+    """Yield each objection to a cause with its source."""
+    selection, title = reasoning.assessment.selection, reasoning.taxonomy.get_title(cause.label)
+    for set_aside in selection.aside:
+        if set_aside.belief.label == cause.label:
+            yield set_aside.because, "engine"
+    for contradiction in selection.contradictions:
+        if title in contradiction:
+            yield contradiction, "engine"
+    for doubt in reasoning.report.doubts:
+        if doubt.startswith(f"{title}: "):
+            yield doubt.removeprefix(f"{title}: "), "model:critique"
 
 
 def _add_refinements(cause: Hypothesis, reasoning: TurnReasoning, builder: ReasonGraphBuilder) -> None:
-    for number, move in enumerate(reasoning.moves):
-        if move.label == cause.label:
-            source = f"model:{move.by}" if move.by in MODEL_SOURCES else move.by
-            effect = f"{move.by} {'for' if move.weight > 0 else 'against'} it"
-            node = ReasonNode(
-                _build_id("r", str(number), move.by, move.label), "refinement", effect, by=source, weight=round(move.weight, 2)
-            )
-            builder.add_node(node, _build_proposition_id(cause.label), "moves", move.weight)
+    for number, shift in enumerate(reasoning.moves):
+        if shift.label != cause.label:
+            continue
+        source = f"model:{shift.source}" if shift.source in MODEL_SOURCES else shift.source
+        effect = f"{shift.source} {'for' if shift.weight > 0 else 'against'} it"
+        node_id = _build_id("r", str(number), shift.source, shift.label)
+        node = ReasonNode(node_id, "refinement", effect, by=source, weight=round(shift.weight, 2))
+        builder.add_node(node, _build_proposition_id(cause.label), "moves", shift.weight)
 
 
 def _add_conjectures(report: Report, builder: ReasonGraphBuilder) -> None:
     for idea in report.ideas:
-        place = _build_id("i", idea.title, idea.cause)
+        idea_id = _build_id("i", idea.title, idea.cause)
         builder.nodes.append(
-            ReasonNode(place, "proposition", shorten_text(f"{idea.title}: {idea.cause}"), by="model:explore", verdict=idea.standing)
+            ReasonNode(idea_id, "proposition", shorten_text(f"{idea.title}: {idea.cause}"), by="model:explore", verdict=idea.standing)
         )
         for line in idea.rests:
             builder.add_node(
                 ReasonNode(_build_id("q", idea.title, line), "refinement", shorten_text(line), by="model:explore", line=line[:400]),
-                place,
+                idea_id,
                 "moves",
             )
         if idea.doubt:
             builder.add_node(
                 ReasonNode(_build_id("c", idea.title, idea.doubt), "critique", shorten_text(idea.doubt), by="model:critique"),
-                place,
+                idea_id,
                 "objects to",
             )
 

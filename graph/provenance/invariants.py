@@ -20,10 +20,10 @@ from graph.state import Hypothesis
 from kb.taxonomy.taxonomy import Taxonomy
 from tools.fact import Fact
 
-# Calls per question and turn; others once. `graph.model.budget` bounds an incident's spending.
+# How often a turn may ask the model these questions; every other one once. `graph.model.budget` bounds an incident's cost.
 MAX_MODEL_QUESTIONS: Final[Mapping[str, int]] = {"explore": 2, "critique": 2}
-MACHINE_SCOPES: Final = frozenset({"node", "gpu", "hca"})  # Scopes of causes that accuse the machines they name.
-# Invariants that assess the facts again.
+MACHINE_SCOPES: Final = frozenset({"node", "gpu", "hca"})  # scopes of causes that accuse the machines they name
+# Invariants that assess the facts again, and so need the same taxonomy.
 REASSESSING_INVARIANTS: Final = frozenset(
     {"confirmed_is_verified", "rejected_is_not_proven", "found_again", "silence_is_earned", "verification_was_seen"}
 )
@@ -33,8 +33,8 @@ REASSESSING_INVARIANTS: Final = frozenset(
 class InvariantInputs:
     """The evidence to check a graph against.
 
-    `causes`: those reported, None where unknown; `outputs`: stored texts by digest, None for a missing one;
-    `read_again(check, texts)`: parse a check's outputs again; `asked`: calls per model question in this turn.
+    `causes` are the reported ones, None if unknown. `outputs` maps digests to stored texts, None for a missing one.
+    `read_again(check, texts)` parses a check's outputs again. `asked` counts the calls per model question in this turn.
     """
 
     facts: Sequence[Fact]
@@ -74,22 +74,24 @@ class InvariantContext:
 
     @cached_property
     def observed_keys(self) -> frozenset[tuple[str, str, str]]:
-        """(host, check, key) of everything observed."""
-        ready = (match.fact for belief in self.reassessment.beliefs for match in (*belief.support, *belief.against))
-        return frozenset((fact.host, fact.check, fact.key) for fact in (*self.inputs.facts, *ready))
+        """The (host, check, key) of every fact that was observed, or derived while assessing."""
+        facts = list(self.inputs.facts)
+        for belief in self.reassessment.beliefs:
+            facts += [match.fact for match in (*belief.support, *belief.against)]
+        return frozenset((fact.host, fact.check, fact.key) for fact in facts)
 
     def list_proven_beliefs(self, label: str) -> list[Belief]:
         return [belief for belief in self.reassessment.by_label.get(label, ()) if belief.proven]
 
 
 def compute_catalogue_digest(taxonomy: Taxonomy) -> str:
-    """Digest all causes with their evidence, which determine how facts are read."""
-    rows = (
+    """Return a digest of all causes with their evidence, which determine how facts are read."""
+    lines = [
         f"{leaf.label} {leaf.prior} {clue.id} {clue.key} {clue.when} {clue.weight}"
         for leaf in taxonomy.leaves.values()
         for clue in leaf.evidence
-    )
-    return hashlib.sha256("\n".join(rows).encode()).hexdigest()[:16]
+    ]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
 InvariantChecker = Callable[[InvariantContext], Iterator[str]]  # Yields one sentence per violation.
@@ -114,7 +116,7 @@ class InvariantViolation:
 
 @dataclass(frozen=True, slots=True)
 class VerificationResult:
-    """The result. `unchecked`: what can no longer be checked, in words."""
+    """The result of a verification. `unchecked` describes what can no longer be checked; `held` counts invariants that hold."""
 
     broken: tuple[InvariantViolation, ...] = ()
     unchecked: tuple[str, ...] = ()
@@ -122,29 +124,31 @@ class VerificationResult:
 
 
 def verify_reasoning(graph: ReasonGraph, inputs: InvariantInputs) -> VerificationResult:
-    """Check every invariant; after a change of the catalogue reassessing ones are skipped."""
+    """Check every invariant. If the taxonomy has changed, those that assess the facts again are skipped."""
     context = InvariantContext(graph, inputs)
     is_same_catalogue = graph.catalogue == compute_catalogue_digest(inputs.taxonomy)
-    able = [invariant for invariant in INVARIANTS if is_same_catalogue or invariant.id not in REASSESSING_INVARIANTS]
-    broken = tuple(
-        InvariantViolation(invariant.id, invariant.promise, violation) for invariant in able for violation in invariant.check(context)
-    )
-    failed = {violation.contract for violation in broken}
-    other = (
-        ()
-        if is_same_catalogue
-        else (f"{len(INVARIANTS) - len(able)} contracts: the catalogue of causes is not the one that it was reasoned with",)
-    )
-    return VerificationResult(broken, (*other, *_iter_missing_outputs(context)), sum(invariant.id not in failed for invariant in able))
+    invariants = [invariant for invariant in INVARIANTS if is_same_catalogue or invariant.id not in REASSESSING_INVARIANTS]
+    violations: list[InvariantViolation] = []
+    held_count = 0
+    for invariant in invariants:
+        sentences = list(invariant.check(context))
+        violations += [InvariantViolation(invariant.id, invariant.promise, sentence) for sentence in sentences]
+        held_count += not sentences
+    unchecked: list[str] = []
+    if not is_same_catalogue:
+        skipped_count = len(INVARIANTS) - len(invariants)
+        unchecked.append(f"{skipped_count} contracts: the catalogue of causes is not the one that it was reasoned with")
+    unchecked += _iter_missing_outputs(context)
+    return VerificationResult(tuple(violations), tuple(unchecked), held_count)
 
 
 def _check_well_formed(context: InvariantContext) -> Iterator[str]:
     graph = context.graph
     if len(graph.by_id) != len(graph.nodes):
         yield "two steps have one id"
-    yield from (
-        f"{edge.source} → {edge.target} leads nowhere" for edge in graph.edges if not {edge.source, edge.target} <= graph.by_id.keys()
-    )
+    for edge in graph.edges:
+        if edge.source not in graph.by_id or edge.target not in graph.by_id:
+            yield f"{edge.source} → {edge.target} leads nowhere"
 
 
 def _check_known_labels(context: InvariantContext) -> Iterator[str]:
@@ -178,7 +182,7 @@ def _check_rejected_is_not_proven(context: InvariantContext) -> Iterator[str]:
 
 
 def _check_found_again(context: InvariantContext) -> Iterator[str]:
-    """Every cited fact must have the same weight for its cause when reassessed."""
+    """Require that every cited fact has the same weight for its cause when the facts are assessed again."""
     weights: dict[str, dict[tuple[str, str, str, str], set[float]]] = {}
     for belief in context.reassessment.beliefs:
         weights_by_source = weights.setdefault(belief.label, {})
@@ -189,7 +193,8 @@ def _check_found_again(context: InvariantContext) -> Iterator[str]:
         node, cause = context.graph.by_id.get(edge.source), context.graph.by_id.get(edge.target)
         if node is None or cause is None or edge.kind not in ("decides", "supports", "contradicts"):
             continue
-        if edge.weight not in weights.get(cause.label, {}).get((node.host, node.check, node.key, node.device), set()):
+        cause_weights = weights.get(cause.label, {})
+        if edge.weight not in cause_weights.get((node.host, node.check, node.key, node.device), set()):
             yield f"“{node.says[:80]}” does not speak {edge.weight:+.1f} for {cause.label}"
 
 
@@ -215,15 +220,15 @@ def _check_nothing_is_lost(context: InvariantContext) -> Iterator[str]:
 
 
 def _iter_quotes(context: InvariantContext) -> Iterator[tuple[ReasonNode, str]]:
-    """Yield cited lines with the stored output that should contain them.
+    """Yield each citing node with the stored output that should contain its line.
 
-    A fact derived from several outputs, such as a GPU missing from a list, is in none; `verification_was_seen` derives
-    it again.
+    A fact that was derived from several outputs, such as a GPU missing from a list, stands in none of them;
+    `verification_was_seen` derives it again.
     """
-    stored = {(fact.host, fact.check, fact.key) for fact in context.inputs.facts}
+    stored_keys = {(fact.host, fact.check, fact.key) for fact in context.inputs.facts}
     for node in context.graph.list_nodes("verification"):
         text = context.inputs.outputs.get(node.sha256) if node.sha256 else None
-        if text is not None and node.verdict == "seen" and node.line and (node.host, node.check, node.key) in stored:
+        if text is not None and node.verdict == "seen" and node.line and (node.host, node.check, node.key) in stored_keys:
             yield node, text
 
 
@@ -239,12 +244,12 @@ def is_quoted_in(line: str, text: str) -> bool:
 
 
 def list_output_digests(facts: Sequence[Fact], host: str, check: str) -> list[str]:
-    """Return digests of everything that a check printed on a host: some lines combine several commands."""
+    """Return the digests of all outputs of a check on a host: some facts combine several commands."""
     return list(dict.fromkeys(fact.sha256 for fact in facts if fact.sha256 and (fact.host, fact.check) == (host, check)))
 
 
 def _is_confirmed_by_reparse(node: ReasonNode, inputs: InvariantInputs) -> bool:
-    """Return whether parsing the check's outputs again gives this fact; True where an output is missing."""
+    """Return whether parsing the check's outputs again gives this fact. A missing output counts as a confirmation."""
     texts = [inputs.outputs.get(sha256) for sha256 in list_output_digests(inputs.facts, node.host, node.check)]
     if None in texts:
         return True
@@ -266,14 +271,16 @@ def _iter_missing_outputs(context: InvariantContext) -> Iterator[str]:
 
 
 def _check_shifts_are_bounded(context: InvariantContext) -> Iterator[str]:
-    summed: dict[str, float] = {}
-    for move in context.inputs.moves:
-        if abs(move.weight) > MAX_SHIFT_LOG_ODDS[move.by] + ROUNDING_TOLERANCE:
-            yield f"{move.by} moved {move.label} by {move.weight:+.2f}, and may by {MAX_SHIFT_LOG_ODDS[move.by]}"
-        summed[move.label] = summed.get(move.label, 0.0) + move.weight
+    total_shifts: dict[str, float] = {}
+    for shift in context.inputs.moves:
+        max_shift = MAX_SHIFT_LOG_ODDS[shift.source]
+        if abs(shift.weight) > max_shift + ROUNDING_TOLERANCE:
+            yield f"{shift.source} moved {shift.label} by {shift.weight:+.2f}, and may by {max_shift}"
+        total_shifts[shift.label] = total_shifts.get(shift.label, 0.0) + shift.weight
     for label, prior in context.inputs.priors.items():
-        if abs(prior) > abs(summed.get(label, 0.0)) + ROUNDING_TOLERANCE * 4:
-            yield f"{label} was moved by {prior:+.2f}, and only {summed.get(label, 0.0):+.2f} is accounted for"
+        total_shift = total_shifts.get(label, 0.0)
+        if abs(prior) > abs(total_shift) + ROUNDING_TOLERANCE * 4:
+            yield f"{label} was moved by {prior:+.2f}, and only {total_shift:+.2f} is accounted for"
 
 
 def _check_model_is_named(context: InvariantContext) -> Iterator[str]:
@@ -302,14 +309,13 @@ def _accuses_machines(cause: ReasonNode, inputs: InvariantInputs) -> bool:
 
 
 def _check_refusals_are_shown(context: InvariantContext) -> Iterator[str]:
-    shown_refusals = {(node.host, node.check) for node in context.graph.list_nodes("verification") if node.verdict == "could not look"}
-    everything = {host for host, check in shown_refusals if check == "all"}
+    failed_checks = {node.check for node in context.graph.list_nodes("verification") if node.verdict == "could not look"}
     for node in context.graph.list_nodes("proposition"):
         leaf = context.inputs.reference.taxonomy.leaves.get(node.label)
         if leaf is None or node.verdict != "inconclusive" or not node.says.startswith("could not look"):
             continue
-        deciding = {check.id for check in context.inputs.reference.list_deciding_checks(leaf)}
-        if not any(check in deciding for _, check in shown_refusals) and not everything:
+        deciding_checks = {check.id for check in context.inputs.reference.list_deciding_checks(leaf)}
+        if not failed_checks & {*deciding_checks, "all"}:
             yield f"{node.label} could not be looked at, and the failed look is not shown"
 
 
@@ -327,10 +333,11 @@ def _check_confirmed_is_reported(context: InvariantContext) -> Iterator[str]:
     causes = context.inputs.causes
     if causes is None:
         return
-    drawn_labels, reported_labels = {node.label for node in _list_confirmed(context.graph)}, {cause.label for cause in causes}
+    confirmed_labels = {node.label for node in _list_confirmed(context.graph)}
+    reported_labels = {cause.label for cause in causes}
     yield from (f"{cause.label} is reported as {cause.verdict}" for cause in causes if cause.verdict != "confirmed")
-    yield from (f"{label} is reported and not confirmed" for label in sorted(reported_labels - drawn_labels))
-    yield from (f"{label} is confirmed and not reported" for label in sorted(drawn_labels - reported_labels))
+    yield from (f"{label} is reported and not confirmed" for label in sorted(reported_labels - confirmed_labels))
+    yield from (f"{label} is confirmed and not reported" for label in sorted(confirmed_labels - reported_labels))
 
 
 INVARIANTS: Final[tuple[ReasonInvariant, ...]] = (

@@ -1,4 +1,4 @@
-"""A turn's reasoning as nodes and edges, and its serialized text; the same reasoning gives the same bytes."""
+"""A turn's reasoning as a graph of nodes and edges. Equal graphs are serialized to the same bytes."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import Any, Final, Literal
 
-# A candidate cause; an observed fact or a failed check; an objection; a belief shift not caused by facts; a remediation
-# step.
+# In this order: a candidate cause, an observed fact or failed check, an objection, a belief shift not caused by facts, and
+# a remediation step.
 NodeKind = Literal["proposition", "verification", "critique", "refinement", "remedy"]
 EdgeKind = Literal["supports", "decides", "contradicts", "leaves open", "objects to", "moves", "calls for"]
 MAX_TEXT_CHARS: Final = 200
@@ -15,10 +15,11 @@ MAX_TEXT_CHARS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class ReasonNode:
-    """One node.
+    """One node of the graph.
 
-    `by` is its source: `facts`, `engine`, a shift source (`graph.provenance.belief_shifts`) or `model:QUESTION`. A
-    proposition has `label`, `hosts` and `verdict`; a verification its place and line; `weight` is in log-odds.
+    `by` names its source: `facts`, `engine`, a shift source (`graph.provenance.belief_shifts`) or `model:QUESTION`. A
+    proposition has `label`, `hosts` and `verdict`; a verification has the host, check and line that it cites. `weight` is
+    in log-odds.
     """
 
     id: str
@@ -41,7 +42,7 @@ class ReasonNode:
 
 @dataclass(frozen=True, slots=True)
 class ReasonEdge:
-    """`source` does `kind` to `target`; both are node ids."""
+    """An edge between two node ids, read as "`source` `kind` `target`"."""
 
     source: str
     target: str
@@ -51,7 +52,7 @@ class ReasonEdge:
 
 @dataclass(frozen=True)
 class ReasonGraph:
-    """What a turn concluded and why. `catalogue` is the digest of the causes used: others may give another result."""
+    """What a turn concluded and why. `catalogue` is the digest of the taxonomy that was used."""
 
     incident: str
     item: str
@@ -59,8 +60,7 @@ class ReasonGraph:
     catalogue: str
     nodes: tuple[ReasonNode, ...] = ()
     edges: tuple[ReasonEdge, ...] = ()
-    # Its inputs as plain JSON (`graph.incident.reasoning_check`), so that it can be checked after the incident
-    # has changed.
+    # The turn's inputs as plain JSON (`graph.incident.reasoning_check`), with which the graph can be verified later.
     ground: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
@@ -82,18 +82,22 @@ class ReasonGraph:
             "outcome": self.outcome,
             "catalogue": self.catalogue,
         }
-        head |= {"ground": dict(self.ground)} if self.ground else {}
-        return "\n".join(
-            json.dumps(row, ensure_ascii=False) for row in (head, *map(_to_plain_dict, self.nodes), *map(_to_plain_dict, self.edges))
-        )
+        if self.ground:
+            head["ground"] = dict(self.ground)
+        objects = [head, *map(_to_plain_dict, self.nodes), *map(_to_plain_dict, self.edges)]
+        return "\n".join(json.dumps(json_object, ensure_ascii=False) for json_object in objects)
 
     @classmethod
     def parse(cls, text: str) -> "ReasonGraph":
-        """Parse serialized text. Raises ValueError for anything else."""
+        """Parse serialized text.
+
+        Raises:
+            ValueError: The text is no serialized graph.
+        """
         try:
-            head, *rows = [json.loads(line) for line in text.split("\n") if line]
-            nodes = tuple(ReasonNode(**_freeze_lists(row)) for row in rows if "id" in row)
-            edges = tuple(ReasonEdge(**row) for row in rows if "source" in row)
+            head, *objects = [json.loads(line) for line in text.split("\n") if line]
+            nodes = tuple(ReasonNode(**_freeze_lists(json_object)) for json_object in objects if "id" in json_object)
+            edges = tuple(ReasonEdge(**json_object) for json_object in objects if "source" in json_object)
             return cls(head["incident"], head["item"], head["outcome"], head["catalogue"], nodes, edges, head.get("ground") or {})
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a kept reasoning: {error}") from error
@@ -111,19 +115,22 @@ class ReasonGraph:
 
 
 def deduplicate_nodes(nodes: Iterable[ReasonNode]) -> tuple[ReasonNode, ...]:
-    first: dict[str, ReasonNode] = {}
+    """Keep the first node of each id."""
+    nodes_by_id: dict[str, ReasonNode] = {}
     for node in nodes:
-        first.setdefault(node.id, node)
-    return tuple(first.values())
+        nodes_by_id.setdefault(node.id, node)
+    return tuple(nodes_by_id.values())
 
 
 def _to_plain_dict(item: ReasonNode | ReasonEdge) -> dict[str, Any]:
-    usual = {field.name: field.default for field in fields(item)}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(item).items() if value != usual[name]}
+    """Return the fields that differ from their defaults, as plain JSON values."""
+    defaults = {field.name: field.default for field in fields(item)}
+    changed_fields = {name: value for name, value in asdict(item).items() if value != defaults[name]}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in changed_fields.items()}
 
 
-def _freeze_lists(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
+def _freeze_lists(json_object: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in json_object.items()}
 
 
 def shorten_text(text: str) -> str:

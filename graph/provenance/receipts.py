@@ -9,51 +9,60 @@ from dataclasses import dataclass, field
 from tools.fact import Fact
 from tools.fleet.answers import FleetAnswers
 
-DIGEST_PREFIX_CHARS = 12  # Characters kept of a digest.
+DIGEST_PREFIX_CHARS = 12
 HostCheck = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Receipts:
-    """(host, check) → outputs of its last answer; empty where the check could not look."""
+    """The output digests of each check's last answer on a host; an empty set if the check could not look."""
 
-    rows: Mapping[HostCheck, frozenset[str]] = field(default_factory=dict)
+    digests: Mapping[HostCheck, frozenset[str]] = field(default_factory=dict)
 
     def with_wave(self, answers: FleetAnswers) -> "Receipts":
-        """Replace earlier answers by a wave's."""
-        new_rows = {(answer.host, answer.check): _collect_output_digests(answer.facts) for answer in answers.answers}
-        return Receipts({**self.rows, **new_rows})
+        """Replace earlier answers by those of a wave."""
+        new_digests = {(answer.host, answer.check): _collect_output_digests(answer.facts) for answer in answers.answers}
+        return Receipts({**self.digests, **new_digests})
 
     def with_facts(self, facts: Iterable[Fact]) -> "Receipts":
         """Add facts from outside a turn, such as an approved check."""
-        by_look: dict[HostCheck, list[Fact]] = {}
+        check_facts: dict[HostCheck, list[Fact]] = {}
         for fact in facts:
             if fact.host:
-                by_look.setdefault((fact.host, fact.check), []).append(fact)
-        return Receipts({**self.rows, **{pair: _collect_output_digests(facts) for pair, facts in by_look.items()}})
+                check_facts.setdefault((fact.host, fact.check), []).append(fact)
+        new_digests = {host_check: _collect_output_digests(facts) for host_check, facts in check_facts.items()}
+        return Receipts({**self.digests, **new_digests})
 
     def serialize(self) -> str:
-        return "\n".join(f"{host} {check} {','.join(sorted(outputs)) or '-'}" for (host, check), outputs in sorted(self.rows.items()))
+        lines = [f"{host} {check} {','.join(sorted(digests)) or '-'}" for (host, check), digests in sorted(self.digests.items())]
+        return "\n".join(lines)
 
     @classmethod
     def parse(cls, text: str) -> "Receipts":
-        """Parse, ignoring malformed lines."""
-        rows = [line.split(" ") for line in text.split("\n")]
-        return cls({(row[0], row[1]): frozenset(row[2].split(",")) - {"-"} for row in rows if len(row) == 3})
+        """Parse serialized receipts, ignoring malformed lines."""
+        digests: dict[HostCheck, frozenset[str]] = {}
+        for line in text.split("\n"):
+            fields = line.split(" ")
+            if len(fields) == 3:
+                host, check, joined_digests = fields
+                digests[host, check] = frozenset(joined_digests.split(",")) - {"-"}
+        return cls(digests)
 
     def list_misattributed(self, facts: Iterable[Fact]) -> list[str]:
         """Describe checks whose facts cite an output that the host never delivered."""
         misattributed: dict[str, None] = {}
         for fact in facts:
-            outputs = self.rows.get((fact.host, fact.check))
-            if fact.host and fact.sha256 and outputs is not None and fact.sha256[:DIGEST_PREFIX_CHARS] not in outputs:
+            delivered_digests = self.digests.get((fact.host, fact.check))
+            if not fact.host or not fact.sha256 or delivered_digests is None:
+                continue
+            if fact.sha256[:DIGEST_PREFIX_CHARS] not in delivered_digests:
                 misattributed[f"{fact.host} never answered {fact.check} with this output"] = None
         return list(misattributed)
 
     def list_dropped(self, facts: Iterable[Fact]) -> list[HostCheck]:
-        """Return answered checks without a fact left."""
+        """Return the checks that delivered an output of which no fact is left."""
         fact_sources = {(fact.host, fact.check) for fact in facts}
-        return [pair for pair, outputs in self.rows.items() if outputs and pair not in fact_sources]
+        return [host_check for host_check, digests in self.digests.items() if digests and host_check not in fact_sources]
 
 
 def _collect_output_digests(facts: Iterable[Fact]) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Render a turn's reasoning as a tree: each cause with proof, facts for and against, shifts, and steps it calls for."""
+"""Render a turn's reasoning as a tree: each cause with its proof, the facts for and against it, shifts and proposed steps."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -39,29 +39,35 @@ CauseTitles = Mapping[str, str]
 
 
 def build_tree_lines(graph: ReasonGraph, titles: CauseTitles) -> list[tuple[int, str]]:
-    """Return (depth, line) from top to bottom."""
-    return [row for node in graph.list_nodes("proposition") for row in ((0, _render_cause(node, titles)), *_iter_child_lines(graph, node))]
+    """Return the lines from top to bottom, each with its depth."""
+    tree_lines: list[tuple[int, str]] = []
+    for node in graph.list_nodes("proposition"):
+        tree_lines.append((0, _render_cause(node, titles)))
+        tree_lines.extend(_iter_child_lines(graph, node))
+    return tree_lines
 
 
 def render_tree(graph: ReasonGraph, titles: CauseTitles) -> list[str]:
     tree_lines = build_tree_lines(graph, titles)
     lines: list[str] = []
-    for at, (depth, line) in enumerate(tree_lines):
-        is_last = at + 1 == len(tree_lines) or tree_lines[at + 1][0] == 0
+    for index, (depth, line) in enumerate(tree_lines):
+        is_last = index + 1 == len(tree_lines) or tree_lines[index + 1][0] == 0
         branch = "└ " if is_last else "├ "
         lines.append(f"{branch}{line}" if depth else line)
     return lines
 
 
 def list_other_influences(graph: ReasonGraph, label: str) -> list[str]:
-    """Return what shaped a cause besides its proof."""
-    node = next((node for node in graph.list_nodes("proposition") if node.label == label), None)
-    kinds: tuple[EdgeKind, ...] = ("contradicts", "leaves open", "objects to", "moves")
-    return [_render_edge(edge, source) for edge, source in graph.list_incoming(node, *kinds)] if node else []
+    """Return what influenced a cause besides its proof."""
+    for node in graph.list_nodes("proposition"):
+        if node.label == label:
+            influences = graph.list_incoming(node, "contradicts", "leaves open", "objects to", "moves")
+            return [_render_edge(edge, source) for edge, source in influences]
+    return []
 
 
 def _render_edge(edge: ReasonEdge, source: ReasonNode) -> str:
-    """Render an edge; a shift in words, because log-odds mean nothing to readers."""
+    """Render an edge. Shifts are given in words, because log-odds mean nothing to readers."""
     if edge.kind != "moves" or source.line:
         return f"{EDGE_TEXTS[edge.kind]}: {_render_node(edge, source)}"
     source_text = SOURCE_TEXTS[source.by.removeprefix("model:")]
@@ -72,15 +78,18 @@ def _render_cause(node: ReasonNode, titles: CauseTitles) -> str:
     mark = VERDICT_MARKS.get(node.verdict, "·")
     if not node.label:
         return f"{mark} a model's idea, {node.verdict}: {node.says}"
+    title = titles.get(node.label, node.label)
     location = ", ".join(node.devices[:4]) or fold_host_names(node.hosts)
-    place = f" ({location})" if location else ""
-    verdict_text = f"{node.verdict} {format_confidence_percent(node.confidence)}" if node.verdict == "confirmed" else node.verdict
-    return f"{mark} {titles.get(node.label, node.label)}{place}: {verdict_text}{f', {node.says}' if node.says else ''}"
+    location_note = f" ({location})" if location else ""
+    verdict = node.verdict
+    if verdict == "confirmed":
+        verdict = f"{verdict} {format_confidence_percent(node.confidence)}"
+    explanation = f", {node.says}" if node.says else ""
+    return f"{mark} {title}{location_note}: {verdict}{explanation}"
 
 
 def _iter_child_lines(graph: ReasonGraph, node: ReasonNode) -> Iterator[tuple[int, str]]:
-    incoming = [(edge, source) for edge, source in graph.list_incoming(node)]
-    for edge, source in sorted(incoming, key=lambda row: EDGE_ORDER.index(row[0].kind)):
+    for edge, source in sorted(graph.list_incoming(node), key=lambda edge_and_source: EDGE_ORDER.index(edge_and_source[0].kind)):
         yield 1, f"{EDGE_TEXTS[edge.kind]}: {_render_node(edge, source)}"
     for edge in graph.edges:
         if edge.source == node.id and edge.kind == "calls for":
@@ -99,10 +108,8 @@ def _render_node(edge: ReasonEdge, node: ReasonNode) -> str:
 def render_verification(verification: VerificationResult) -> list[str]:
     lines = [f"✗ {violation.promise}: {violation.says}" for violation in verification.broken]
     lines += [f"? {reason}" for reason in verification.unchecked]
-    contract_note = f"{verification.held} contracts hold"
-    return [
-        *lines,
-        f"{contract_note}."
-        if not verification.broken
-        else f"{contract_note}, {len({violation.contract for violation in verification.broken})} broken: a fault of RackMedic's.",
-    ]
+    summary = f"{verification.held} contracts hold"
+    if verification.broken:
+        broken_contracts = {violation.contract for violation in verification.broken}
+        summary += f", {len(broken_contracts)} broken: a fault of RackMedic's"
+    return [*lines, f"{summary}."]

@@ -1,4 +1,4 @@
-"""Whether a host shows a cause, no longer shows it, or is unobserved; used by proofs and before a claim."""
+"""Judge whether a host still shows a cause. Proofs use it after a remedy, and the action graph before a claim."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from kb.taxonomy.taxonomy import Leaf
 class CausePresence:
     """The answer and its reason in words.
 
-    `shown`: a fact decides for it; `likely`: facts support it; `gone`: observed, and nothing shows it; `unseen`:
-    unobserved.
+    `shown`: a fact proves the cause. `likely`: facts support it. `gone`: the host was observed, and nothing shows it.
+    `unseen`: what could decide was not observed.
     """
 
     answer: Literal["shown", "likely", "gone", "unseen"]
@@ -26,24 +26,26 @@ class CausePresence:
 def assess_presence(leaf: Leaf, devices: Sequence[str], assessment: Assessment) -> CausePresence:
     """Return the presence on the given devices (`host/gpuN`) of one host; without devices, on the whole host."""
     beliefs = [belief for belief in assessment.by_label.get(leaf.label, ()) if can_concern_devices(devices, belief.subject.named_devices)]
-    still = next((belief for belief in beliefs if belief in assessment.roots), None) or next(
-        (belief for belief in beliefs if belief.proven or is_stated_by_host(belief)), None
-    )
-    if still is not None:
-        return CausePresence("shown", still.deciding[0].says)
+    root_beliefs = [belief for belief in beliefs if belief in assessment.roots]
+    shown_beliefs = root_beliefs or [belief for belief in beliefs if belief.proven or is_stated_by_host(belief)]
+    if shown_beliefs:
+        return CausePresence("shown", shown_beliefs[0].deciding[0].says)
     unobserved, _ = assessment.coverage.find_gaps(leaf)
     if unobserved:
         return CausePresence("unseen", unobserved[0])
     if not assessment.coverage.is_decidable(leaf):
         return CausePresence("unseen", "no check that was run can decide it")
-    likely = next((belief for belief in beliefs if belief.posterior >= MIN_SUSPICION_POSTERIOR and belief.support), None)
-    if likely is not None:
-        return CausePresence("likely", f"still likely: {likely.support[0].says}")
+    for belief in beliefs:
+        if belief.posterior >= MIN_SUSPICION_POSTERIOR and belief.support:
+            return CausePresence("likely", f"still likely: {belief.support[0].says}")
     return CausePresence("gone", f"{leaf.title} no longer shows on {', '.join(devices) or ', '.join(assessment.hosts)}")
 
 
 def is_stated_by_host(belief: Belief) -> bool:
-    """Ignore the posterior if the host itself reports a deciding fact: a lone host has no peers."""
+    """Return whether the host itself reports a deciding fact.
+
+    Such a fact counts whatever the posterior, because a single host has no peers to compare with.
+    """
     return any(not is_tenant_writable(match.fact.key) for match in belief.deciding)
 
 

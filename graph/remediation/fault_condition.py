@@ -1,9 +1,10 @@
-"""The fault as a precondition of its remedies: what the diagnosis rests on, which steps need it, what contradicts it."""
+"""The fault as a precondition of its remedies: the facts that show it, the steps that need it, and what contradicts it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from graph.engine.assessment import Assessment
+from graph.engine.belief import ClueMatch
 from graph.engine.fact_history import EVENT_KEY_PREFIXES
 from graph.engine.reference_data import is_tenant_writable
 from graph.remediation.cause_presence import CausePresence, assess_presence, can_concern_devices
@@ -13,11 +14,11 @@ from tools.action import FaultCondition, FaultPersistence
 from tools.fact import Fact
 from tools.remedies import REMEDIES
 
-# Readings without the fault after which it counts as gone: an intermittent fault can be missed. As many as a diagnosis
-# needs before it calls machines healthy.
+# Readings without the fault after which it counts as gone, because one reading can miss an intermittent fault. A diagnosis
+# needs as many before it calls machines healthy.
 MIN_CLEAN_READS = 3
-REACHABILITY_KEY = "host.reachable"  # The key of a fault that consists in not answering.
-# Remedies that need no present fault, and why.
+REACHABILITY_KEY = "host.reachable"  # key of the fault that a host does not answer
+# Remedies that do not need the fault to be present, and why.
 FAULT_INDEPENDENT_REMEDIES: Mapping[str, str] = {
     "resume_node": "it takes a drain back; it is offered where the fault no longer shows",
     "run_check": "it only looks",
@@ -25,65 +26,88 @@ FAULT_INDEPENDENT_REMEDIES: Mapping[str, str] = {
 
 
 def get_step_precondition(remediation: Remediation) -> FaultCondition | None:
-    """Return what must still be present for the present step; None for nothing."""
+    """Return the fault that must still be present before the current step runs, or None."""
     step = remediation.current_step
-    if step is None or remediation.fault is None or step.remedy in FAULT_INDEPENDENT_REMEDIES or is_target_treated(remediation):
+    if step is None or remediation.fault is None:
         return None
-    own_devices = tuple(name for name in step.devices if name in remediation.fault.devices)
-    return replace(remediation.fault, devices=own_devices) if own_devices else remediation.fault
+    if step.remedy in FAULT_INDEPENDENT_REMEDIES or is_target_treated(remediation):
+        return None
+    step_devices = tuple(name for name in step.devices if name in remediation.fault.devices)
+    return replace(remediation.fault, devices=step_devices) if step_devices else remediation.fault
 
 
 def is_target_treated(remediation: Remediation) -> bool:
-    """An earlier step changed the target: the proof decided to continue, and what shows no longer counts."""
-    step = remediation.current_step
-    return step is not None and any(
-        _has_taken_effect(remediation_step, remediation) and can_concern_devices(step.devices, remediation_step.devices)
-        for remediation_step in remediation.rungs[: remediation.rung]
+    """Return whether an earlier step changed the target.
+
+    The proof of that step decided to continue, so the fault need no longer be present.
+    """
+    current_step = remediation.current_step
+    if current_step is None:
+        return False
+    return any(
+        _has_taken_effect(step, remediation) and can_concern_devices(current_step.devices, step.devices)
+        for step in remediation.rungs[: remediation.rung]
     )
 
 
 def _has_taken_effect(step: RemediationStep, remediation: Remediation) -> bool:
-    """A fix counts once claimed, a preparation with a later effect once passed."""
-    return (step.part == "fix" and remediation.since is not None) or (step.part == "prepare" and bool(REMEDIES[step.remedy].then))
+    """Return whether a step may have changed its target: a fix since its claim, a preparation if it has a later effect."""
+    if step.part == "fix":
+        return remediation.since is not None
+    return step.part == "prepare" and bool(REMEDIES[step.remedy].then)
 
 
 def build_fault_condition(remediation: Remediation, host_assessment: Assessment, facts: Sequence[Fact]) -> FaultCondition:
-    """Return what the cause rests on. `host_assessment` assesses these `facts` of its host only."""
+    """Return the facts that show the cause, as a condition. `host_assessment` assesses only `facts`, all of its host."""
     leaf = host_assessment.reference.taxonomy.leaves[remediation.label]
-    beliefs = [
-        belief
-        for belief in host_assessment.by_label.get(remediation.label, ())
-        if can_concern_devices(remediation.devices, belief.subject.named_devices)
-    ]
-    matches = [
-        match
-        for belief in beliefs
-        for match in belief.deciding
-        if match.fact.host == remediation.target and not is_tenant_writable(match.fact.key)
-    ]
-    passive = [match for match in matches if (check := host_assessment.reference.checks.get(match.fact.check)) and not check.exclusive]
-    states = [match for match in passive if not match.fact.key.startswith(EVENT_KEY_PREFIXES)]
-    decided = states or passive or matches
-    telling = [match.fact for match in decided]
-    boot = next((str(fact.value) for fact in reversed(facts) if fact.key == "host.boot_id" and fact.value), "")
-    lasts: FaultPersistence = "proved"
+    matches = _list_deciding_matches(remediation, host_assessment)
+    passive_matches = [match for match in matches if _is_from_passive_check(match, host_assessment)]
+    state_matches = [match for match in passive_matches if not match.fact.key.startswith(EVENT_KEY_PREFIXES)]
+    # What can be read again most easily comes first: states, then events, then results of exclusive checks.
+    chosen_matches = state_matches or passive_matches or matches
+    boot_id = _find_boot_id(facts)
+    persistence: FaultPersistence = "proved"
     if _is_unreachable_fault(host_assessment, leaf):
-        lasts = "silence"
-    elif states:
-        lasts = "read"
-    elif passive and boot:
-        lasts = "boot"
+        persistence = "silence"
+    elif state_matches:
+        persistence = "read"
+    elif passive_matches and boot_id:
+        persistence = "boot"
     return FaultCondition(
         label=remediation.label,
         host=remediation.target,
-        says=decided[0].says if decided else leaf.title,
-        keys=tuple(dict.fromkeys(fact.key for fact in telling)),
+        says=chosen_matches[0].says if chosen_matches else leaf.title,
+        keys=tuple(dict.fromkeys(match.fact.key for match in chosen_matches)),
         devices=remediation.devices,
-        checks=tuple(dict.fromkeys(fact.check for fact in telling)),
-        boot_id="" if lasts == "read" else boot,  # a state is read again in any boot; the action records its host's boot id
-        lasts=lasts,
-        reads=MIN_CLEAN_READS if states else 1,
+        checks=tuple(dict.fromkeys(match.fact.check for match in chosen_matches)),
+        boot_id="" if persistence == "read" else boot_id,  # a state is read again in any boot; the action records its host's boot id
+        lasts=persistence,
+        reads=MIN_CLEAN_READS if state_matches else 1,
     )
+
+
+def _list_deciding_matches(remediation: Remediation, host_assessment: Assessment) -> list[ClueMatch]:
+    """Return the matches that prove the cause on the target, without those of facts that a tenant could forge."""
+    matches: list[ClueMatch] = []
+    for belief in host_assessment.by_label.get(remediation.label, ()):
+        if not can_concern_devices(remediation.devices, belief.subject.named_devices):
+            continue
+        for match in belief.deciding:
+            if match.fact.host == remediation.target and not is_tenant_writable(match.fact.key):
+                matches.append(match)
+    return matches
+
+
+def _is_from_passive_check(match: ClueMatch, host_assessment: Assessment) -> bool:
+    check = host_assessment.reference.checks.get(match.fact.check)
+    return check is not None and not check.exclusive
+
+
+def _find_boot_id(facts: Sequence[Fact]) -> str:
+    for fact in reversed(facts):
+        if fact.key == "host.boot_id" and fact.value:
+            return str(fact.value)
+    return ""
 
 
 def _is_unreachable_fault(host_assessment: Assessment, leaf: Leaf) -> bool:
@@ -91,22 +115,20 @@ def _is_unreachable_fault(host_assessment: Assessment, leaf: Leaf) -> bool:
 
 
 def is_contradicted(remediation: Remediation, host_assessment: Assessment) -> bool:
-    """Return whether present facts deny the cause; a failed observation never does."""
+    """Return whether facts deny the cause. A failed observation never does."""
     return remediation.fault is not None and judge_fault(remediation.fault, host_assessment).answer == "gone"
 
 
 def judge_fault(fault: FaultCondition, host_assessment: Assessment) -> CausePresence:
-    """Judge by the host's facts. It is not gone if a check that showed it could not run."""
+    """Judge a fault by the facts of its host. It does not count as gone if a check that showed it could not run."""
     leaf = host_assessment.reference.taxonomy.leaves.get(fault.label)
     if leaf is None:
         return CausePresence("unseen", f"the taxonomy knows no {fault.label}")
     presence = assess_presence(leaf, fault.devices, host_assessment)
-    unobserved_reason = next(
-        (
-            f"{check}: {host_assessment.coverage.unobserved[fault.host, check]}"
-            for check in fault.checks
-            if (fault.host, check) in host_assessment.coverage.unobserved
-        ),
-        "",
-    )
-    return CausePresence("unseen", unobserved_reason) if presence.answer == "gone" and unobserved_reason else presence
+    if presence.answer != "gone":
+        return presence
+    unobserved_checks = host_assessment.coverage.unobserved
+    for check in fault.checks:
+        if (fault.host, check) in unobserved_checks:
+            return CausePresence("unseen", f"{check}: {unobserved_checks[fault.host, check]}")
+    return presence

@@ -16,10 +16,11 @@ UNRESOLVED_OUTCOMES: frozenset[str] = frozenset({"ticket", "denied", "undecided"
 
 
 def end_remediation(remediation: Remediation, outcome: RemediationOutcome, says: str) -> Remediation:
-    """End it; the text names a node that stays drained."""
-    drained_note = format_still_drained(remediation) if remediation.drained and outcome != "cured" else ""
-    text = "; ".join(filter(None, (says, drained_note)))
-    return remediation.model_copy(update={"outcome": outcome, "waiting_for": "none", "due": None, "says": text})
+    """Return the remediation with its outcome. The text also names a node that stays drained."""
+    notes = [says] if says else []
+    if remediation.drained and outcome != "cured":
+        notes.append(format_still_drained(remediation))
+    return remediation.model_copy(update={"outcome": outcome, "waiting_for": "none", "due": None, "says": "; ".join(notes)})
 
 
 def format_still_drained(remediation: Remediation) -> str:
@@ -45,68 +46,65 @@ def _is_ready_to_return(remediation: Remediation) -> bool:
 
 def _request_return(remediation: Remediation, remediations: Sequence[Remediation], plan: PlanContext) -> Remediation:
     others_on_host = [other for other in remediations if other.target == remediation.target and other.id != remediation.id]
-    if any(remediation.is_open and remediation.waiting_for != "proof" for remediation in others_on_host):
+    if any(other.is_open and other.waiting_for != "proof" for other in others_on_host):
         return remediation
-    bad = next((remediation for remediation in others_on_host if remediation.outcome in UNRESOLVED_OUTCOMES), None)
-    if bad is not None:
-        return end_remediation(remediation, "ticket", f"fixed, but {plan.taxonomy.get_title(bad.label)} on the same host is not")
+    for other in others_on_host:
+        if other.outcome in UNRESOLVED_OUTCOMES:
+            other_title = plan.taxonomy.get_title(other.label)
+            return end_remediation(remediation, "ticket", f"fixed, but {other_title} on the same host is not")
     return request_approval(remediation, plan)
 
 
 def stop_remediations(remediations: Sequence[Remediation], reason: str) -> list[Remediation]:
-    """Stop open remediations, as a human took over. A running action continues; the reconciler withdraws proposed ones."""
+    """Stop open remediations because a human took over.
+
+    A running action continues; the reconciler withdraws those that are only proposed.
+    """
     return [end_remediation(remediation, "stopped", reason) if remediation.is_open else remediation for remediation in remediations]
 
 
 def withdraw_disbelieved(remediations: Sequence[Remediation], causes: Collection[tuple[str, str]]) -> list[Remediation]:
-    """Withdraw untouched ones whose cause (label, host) is no longer believed."""
-
-    def idle(remediation: Remediation) -> bool:
-        return (
-            remediation.is_open
-            and not remediation.drained
-            and remediation.since is None
-            and (remediation.label, remediation.target) not in causes
-        )
-
+    """Withdraw remediations that have not begun and whose cause (label, host) is no longer believed."""
     return [
-        end_remediation(remediation, "withdrawn", "the cause is no longer believed") if idle(remediation) else remediation
+        end_remediation(remediation, "withdrawn", "the cause is no longer believed")
+        if _has_not_begun(remediation) and (remediation.label, remediation.target) not in causes
+        else remediation
         for remediation in remediations
     ]
 
 
 def withdraw_owned_elsewhere(remediations: Sequence[Remediation], elsewhere: Collection[tuple[str, str]]) -> list[Remediation]:
-    """Withdraw untouched ones whose cause (label, host) another incident owns."""
-
-    def theirs(remediation: Remediation) -> bool:
-        return (
-            remediation.is_open
-            and not remediation.drained
-            and remediation.since is None
-            and (remediation.label, remediation.target) in elsewhere
-        )
-
+    """Withdraw remediations that have not begun and whose cause (label, host) another incident owns."""
     return [
-        end_remediation(remediation, "withdrawn", "it is worked on in another thread") if theirs(remediation) else remediation
+        end_remediation(remediation, "withdrawn", "it is worked on in another thread")
+        if _has_not_begun(remediation) and (remediation.label, remediation.target) in elsewhere
+        else remediation
         for remediation in remediations
     ]
 
 
+def _has_not_begun(remediation: Remediation) -> bool:
+    return remediation.is_open and not remediation.drained and remediation.since is None
+
+
 def end_outdated_remediations(remediations: Sequence[Remediation]) -> list[Remediation]:
-    """For another graph version: plan untouched ones again, leave others to people."""
-    reason = "RackMedic was upgraded meanwhile"
+    """End open remediations of another graph version.
+
+    Those that have not begun are withdrawn, so that they are planned again; people take over the others.
+    """
     ended_remediations: list[Remediation] = []
     for remediation in remediations:
         if remediation.is_open:
-            is_begun = remediation.drained or remediation.since is not None
-            remediation = end_remediation(remediation, "stopped" if is_begun else "withdrawn", reason)
+            outcome: RemediationOutcome = "withdrawn" if _has_not_begun(remediation) else "stopped"
+            remediation = end_remediation(remediation, outcome, "RackMedic was upgraded meanwhile")
         ended_remediations.append(remediation)
     return ended_remediations
 
 
 def describe_remediation(remediation: Remediation, title: str) -> str:
-    """Return one line: cause, next step, what it waits for, and another holder of the node."""
-    return "; ".join(filter(None, (_format_status(remediation, title), remediation.held_elsewhere)))
+    """Return one line: the cause, the current step, what it waits for, and whether another party drained the node."""
+    status = _format_status(remediation, title)
+    return f"{status}; {remediation.held_elsewhere}" if remediation.held_elsewhere else status
 
 
 def _format_status(remediation: Remediation, title: str) -> str:
@@ -123,12 +121,18 @@ def _format_status(remediation: Remediation, title: str) -> str:
 
 def format_current_step(remediation: Remediation) -> str:
     step = remediation.current_step
-    return fill_slots(REMEDIES[step.remedy].does, {"approval": remediation.approval, **step.args}) if step else "nothing left to do"
+    if step is None:
+        return "nothing left to do"
+    return fill_slots(REMEDIES[step.remedy].does, {"approval": remediation.approval, **step.args})
 
 
 def _format_wait_reason(remediation: Remediation) -> str:
-    return {
-        "approval": "queued, not proposed yet" if remediation.late else "waiting for approval",
-        "idle": f"waiting until {remediation.target} is drained and without jobs",
-        "node_back": f"waiting for {remediation.target}",
-    }.get(remediation.waiting_for, "waiting for the other fixes on this host")
+    match remediation.waiting_for:
+        case "approval":
+            return "queued, not proposed yet" if remediation.late else "waiting for approval"
+        case "idle":
+            return f"waiting until {remediation.target} is drained and without jobs"
+        case "node_back":
+            return f"waiting for {remediation.target}"
+        case _:
+            return "waiting for the other fixes on this host"

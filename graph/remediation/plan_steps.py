@@ -74,8 +74,9 @@ class PlanStep:
         if self.name not in ARGUMENT_BUILDERS:
             return "people"
         bracket = BRACKET_ARGUMENT_KINDS.get(self.name)
-        fits = re.fullmatch(ARGUMENT_KINDS[bracket].pattern, self.detail) is not None if bracket else not self.detail
-        return "remedy" if fits else "people"
+        if bracket is None:
+            return "people" if self.detail else "remedy"
+        return "remedy" if re.fullmatch(ARGUMENT_KINDS[bracket].pattern, self.detail) else "people"
 
     @property
     def manual_text(self) -> str:
@@ -86,8 +87,12 @@ class PlanStep:
 
 def parse_plan(plan: str) -> tuple[PlanStep, ...]:
     """Parse `drain_node > restart_service(docker)` into steps."""
-    parsed_steps = ((text, _STEP_PATTERN.fullmatch(text)) for text in map(str.strip, plan.split(">")))
-    return tuple(PlanStep(match[1], match[2] or "") if match else PlanStep(text) for text, match in parsed_steps)
+    steps: list[PlanStep] = []
+    for part in plan.split(">"):
+        text = part.strip()
+        match = _STEP_PATTERN.fullmatch(text)
+        steps.append(PlanStep(match[1], match[2] or "") if match else PlanStep(text))
+    return tuple(steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,22 +117,24 @@ class StepUnavailable(Exception):
 
 
 def build_remediation_steps(step: PlanStep, context: StepContext, plan: int) -> list[RemediationStep]:
-    """Return a remedy's steps, one per device. Raises StepUnavailable with what people should do instead."""
+    """Return a remedy's steps, one per device.
+
+    Raises:
+        StepUnavailable: The remedy cannot run here; the text says what people should do instead.
+    """
     remedy = REMEDIES[step.name]
     try:
         via = find_execution_host(remedy, context.host, context.hosts)
     except NoController as error:
-        lacks = str(error) if context.host.controller else "its group has no Slurm controller in the inventory"
-        raise StepUnavailable(f"{_format_remedy_verb(remedy.id)} {context.host.name} by hand: {lacks}") from error
-    filled = ARGUMENT_BUILDERS[remedy.id](replace(context, detail=step.detail))
+        reason = str(error) if context.host.controller else "its group has no Slurm controller in the inventory"
+        raise StepUnavailable(f"{_format_remedy_verb(remedy.id)} {context.host.name} by hand: {reason}") from error
+    step_arguments = ARGUMENT_BUILDERS[remedy.id](replace(context, detail=step.detail))
     if not via.kit:
-        words = get_scheduler_variant(remedy, context.host.scheduler).command
-        commands = "; ".join(
-            f"`{' '.join(fill_slots(word, _build_command_slots(args, context.host)) for word in words)}`" for args, _ in filled
-        )
+        command = get_scheduler_variant(remedy, context.host.scheduler).command
+        commands = "; ".join(f"`{_format_command(command, args, context.host)}`" for args, _ in step_arguments)
         raise StepUnavailable(f"run {commands} on {via.name} by hand: it has no node kit")
     part = PARTS_BY_REMEDY.get(remedy.id, "prepare" if remedy.then else "fix")
-    return [RemediationStep(remedy=remedy.id, args=args, devices=devices, plan=plan, part=part) for args, devices in filled]
+    return [RemediationStep(remedy=remedy.id, args=args, devices=devices, plan=plan, part=part) for args, devices in step_arguments]
 
 
 # Arguments and the devices they change, one pair per step.
@@ -149,20 +156,24 @@ def _build_bdf_arguments(context: StepContext) -> StepArguments:
 
 
 def _find_pci_address(context: StepContext, device: str) -> str:
-    """Raise StepUnavailable if the host reports none, or conflicting ones."""
+    """Return the PCI address of a device.
+
+    Raises:
+        StepUnavailable: The host reports no address, or conflicting ones.
+    """
     if re.fullmatch(ARGUMENT_KINDS["bdf"].pattern, device):
         return device
     own_facts = [fact for fact in context.facts if fact.device == device and fact.status is Status.OK]
-    addresses = {str(fact.value).lower() for fact in own_facts if fact.key == "gpu.bdf"}
-    addresses = addresses or {
+    listed_addresses = {str(fact.value).lower() for fact in own_facts if fact.key == "gpu.bdf"}
+    logged_addresses = {
         str(fact.attrs["bdf"]).lower() for fact in own_facts if fact.key.startswith(("kernel.", "pcie.")) and fact.attrs.get("bdf")
     }
-    pci_addresses = {address for address in addresses if re.fullmatch(ARGUMENT_KINDS["bdf"].pattern, address)}
-    if len(pci_addresses) != 1:
-        raise StepUnavailable(
-            f"find the PCI address of {context.host.name}/{device}: " + ("no check told it" if not pci_addresses else "the checks disagree")
-        )
-    return pci_addresses.pop()
+    addresses = listed_addresses or logged_addresses
+    valid_addresses = {address for address in addresses if re.fullmatch(ARGUMENT_KINDS["bdf"].pattern, address)}
+    if len(valid_addresses) != 1:
+        reason = "the checks disagree" if valid_addresses else "no check told it"
+        raise StepUnavailable(f"find the PCI address of {context.host.name}/{device}: {reason}")
+    return valid_addresses.pop()
 
 
 def _build_power_limit_arguments(context: StepContext) -> StepArguments:
@@ -174,34 +185,33 @@ def _build_power_limit_arguments(context: StepContext) -> StepArguments:
 
 
 def _build_process_arguments(context: StepContext) -> StepArguments:
-    """Return orphans on the accused GPUs that a signal reaches: no zombies, none unknown to the kernel."""
-    values = {
-        int(fact.attrs["pid"]): fact
-        for fact in context.facts
-        if fact.key == "proc.orphan"
-        and fact.status is Status.OK
-        and "pid" in fact.attrs
-        and (not context.devices or fact.device in context.devices)
-    }
-    living = {
-        pid: fact for pid, fact in values.items() if not str(fact.attrs.get("why", "")).startswith(("a zombie", "the process is gone"))
-    }
-    if not living:
-        raise StepUnavailable(
-            f"free the GPU memory of {context.host.name} by hand: "
-            + ("no signal reaches what holds it" if values else "its holder is not known")
-        )
-    return [
-        ({"pid": str(pid), "ticks": "0", "signal": "TERM"}, (f"{context.host.name}/{fact.device}",) if fact.device else ())
-        for pid, fact in sorted(living.items())
-    ]
+    """Return the orphaned processes on the accused GPUs, without zombies and processes that are gone."""
+    orphans: dict[int, Fact] = {}
+    for fact in context.facts:
+        is_orphan = fact.key == "proc.orphan" and fact.status is Status.OK and "pid" in fact.attrs
+        if is_orphan and (not context.devices or fact.device in context.devices):
+            orphans[int(fact.attrs["pid"])] = fact
+    step_arguments: StepArguments = []
+    for pid, fact in sorted(orphans.items()):
+        if not str(fact.attrs.get("why", "")).startswith(("a zombie", "the process is gone")):
+            devices = (f"{context.host.name}/{fact.device}",) if fact.device else ()
+            step_arguments.append(({"pid": str(pid), "ticks": "0", "signal": "TERM"}, devices))
+    if not step_arguments:
+        reason = "no signal reaches what holds it" if orphans else "its holder is not known"
+        raise StepUnavailable(f"free the GPU memory of {context.host.name} by hand: {reason}")
+    return step_arguments
 
 
 def _build_job_arguments(context: StepContext) -> StepArguments:
-    """Return the job shown on the host's GPUs, else the scheduler's; of several only the one that people named."""
-    job_ids = {str(fact.attrs["job"]) for fact in context.facts if fact.key == "proc.gpu_memory" and fact.attrs.get("job")}
-    queued = {job for fact in context.facts if fact.key == "sched.running" and isinstance(fact.value, list) for job in fact.value}
-    jobs = {job for job in job_ids if re.fullmatch(ARGUMENT_KINDS["job"].pattern, job)} or queued
+    """Return the job on the host's GPUs, else the one that the scheduler runs there; of several the one that people named."""
+    jobs_on_gpus: set[str] = set()
+    scheduled_jobs: set[str] = set()
+    for fact in context.facts:
+        if fact.key == "proc.gpu_memory" and re.fullmatch(ARGUMENT_KINDS["job"].pattern, str(fact.attrs.get("job") or "")):
+            jobs_on_gpus.add(str(fact.attrs["job"]))
+        elif fact.key == "sched.running" and isinstance(fact.value, list):
+            scheduled_jobs.update(fact.value)
+    jobs = jobs_on_gpus or scheduled_jobs
     if context.job in jobs:
         return [({"job": context.job}, ())]
     if len(jobs) != 1:
@@ -218,13 +228,16 @@ def _build_cleanup_arguments(context: StepContext) -> StepArguments:
 
 
 def _build_container_arguments(context: StepContext) -> StepArguments:
-    """Return containers where NVML fails as after a daemon-reload; the kit checks again before it acts."""
-    lost = [fact for fact in context.facts if (fact.key, fact.value, fact.status) == ("container.nvml", "unknown_error", Status.OK)]
-    ids = {str(fact.attrs.get("id", "")): fact.device for fact in lost}
-    container_devices = {name: device for name, device in sorted(ids.items()) if re.fullmatch(ARGUMENT_KINDS["container"].pattern, name)}
+    """Return containers in which NVML fails as after a daemon-reload. The node kit checks this again before it acts."""
+    container_devices: dict[str, str | None] = {}
+    for fact in context.facts:
+        container = str(fact.attrs.get("id", ""))
+        has_lost_gpus = fact.key == "container.nvml" and fact.value == "unknown_error" and fact.status is Status.OK
+        if has_lost_gpus and re.fullmatch(ARGUMENT_KINDS["container"].pattern, container):
+            container_devices[container] = fact.device
     if not container_devices:
         raise StepUnavailable(f"restart the container on {context.host.name} by hand: no check saw which one lost its GPUs")
-    return [({"container": name}, (f"{context.host.name}/{device}",)) for name, device in container_devices.items()]
+    return [({"container": name}, (f"{context.host.name}/{device}",)) for name, device in sorted(container_devices.items())]
 
 
 ARGUMENT_BUILDERS: Mapping[str, Callable[[StepContext], StepArguments]] = {
@@ -264,5 +277,6 @@ def _format_remedy_verb(remedy: str) -> str:
     return words.get(remedy, remedy)
 
 
-def _build_command_slots(args: Mapping[str, str], host: Host) -> Mapping[str, str]:
-    return {"approval": "incident", **args, "node": host.node_name}
+def _format_command(command: Sequence[str], args: Mapping[str, str], host: Host) -> str:
+    slots = {"approval": "incident", **args, "node": host.node_name}
+    return " ".join(fill_slots(word, slots) for word in command)

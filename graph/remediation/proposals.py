@@ -1,4 +1,4 @@
-"""Proposed actions: exclusive checks that could decide, and all proposals as rows for reports and `--json`."""
+"""Proposed actions: exclusive checks that could confirm a cause, and the planned actions of reports and `--json`."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -20,20 +20,23 @@ MAX_TEST_HOSTS = 16
 
 
 def build_check_remediations(assessment: Assessment, plan: PlanContext, remediations: Sequence[Remediation]) -> list[Remediation]:
-    """Return the cheapest check of the likeliest cause that waits for busy hosts; none while one is open or was
-    proposed.
+    """Propose the cheapest exclusive check of the likeliest cause whose hosts are busy, so that it needs an approval.
+
+    Nothing is proposed while such a check is open, or if it was proposed before.
     """
-    if any(
-        remediation.is_open and remediation.current_step and remediation.current_step.remedy == "run_check" for remediation in remediations
-    ):
-        return []
-    busy = {(fact.check, fact.host) for fact in plan.facts if fact.key == "check.skipped" and fact.value == "busy" and not fact.stale}
+    for remediation in remediations:
+        if remediation.is_open and remediation.current_step and remediation.current_step.remedy == "run_check":
+            return []
+    busy_checks = {
+        (fact.check, fact.host) for fact in plan.facts if fact.key == "check.skipped" and fact.value == "busy" and not fact.stale
+    }
     for belief in assessment.beliefs:
         if belief.proven:
             continue
         checks = [assessment.reference.checks[name] for name in belief.leaf.confirms if name in assessment.reference.checks]
         for check in sorted(checks, key=lambda check: check.seconds):
-            hosts = sorted(host for host in list_hosts_to_test(belief, check, assessment) if (check.id, host) in busy)[:MAX_TEST_HOSTS]
+            busy_hosts = [host for host in list_hosts_to_test(belief, check, assessment) if (check.id, host) in busy_checks]
+            hosts = sorted(busy_hosts)[:MAX_TEST_HOSTS]
             if hosts and not _was_proposed(check, hosts, remediations):
                 return [_build_check_remediation(belief.label, check, hosts, plan, remediations)]
     return []
@@ -43,8 +46,10 @@ def build_requested_check(
     check: Check, hosts: Sequence[str], assessment: Assessment, plan: PlanContext, remediations: Sequence[Remediation]
 ) -> Remediation:
     """Return the requested check for the likeliest cause that it can confirm."""
-    able = [belief for belief in assessment.beliefs if check.id in belief.leaf.confirms]
-    label = next((belief.label for belief in able if belief.leaf.scope != "job"), able[0].label if able else "")
+    confirmable = [belief for belief in assessment.beliefs if check.id in belief.leaf.confirms]
+    # A cause on a machine comes before one of the job, which says nothing about the tested hosts.
+    candidates = [belief for belief in confirmable if belief.leaf.scope != "job"] or confirmable
+    label = candidates[0].label if candidates else ""
     return _build_check_remediation(label, check, sorted(hosts), plan, remediations)
 
 
@@ -60,30 +65,37 @@ def _build_check_remediation(
     label: str, check: Check, hosts: Sequence[str], plan: PlanContext, remediations: Sequence[Remediation]
 ) -> Remediation:
     target = ",".join(hosts)
-    name = hashlib.sha256(f"{plan.incident} {label} {target} {check.id} {len(remediations)}".encode()).hexdigest()[:8]
-    return enter_step(
-        Remediation(id=name, label=label, target=target, rungs=(RemediationStep(remedy="run_check", args={"check": check.id}),)), 0, plan
-    )
+    seed = f"{plan.incident} {label} {target} {check.id} {len(remediations)}"
+    remediation_id = hashlib.sha256(seed.encode()).hexdigest()[:8]
+    step = RemediationStep(remedy="run_check", args={"check": check.id})
+    return enter_step(Remediation(id=remediation_id, label=label, target=target, rungs=(step,)), 0, plan)
 
 
 def list_planned_actions(remediations: Iterable[Remediation], plan: PlanContext) -> list[PlannedAction]:
-    """Return present and later steps of each open remediation's present plan, without returns."""
-    return [action for remediation in remediations if remediation.is_open for action in _list_for_remediation(remediation, plan)]
+    """Return the remaining steps in the current plan of each open remediation, without the node's return."""
+    actions: list[PlannedAction] = []
+    for remediation in remediations:
+        if remediation.is_open:
+            actions += _list_remediation_actions(remediation, plan)
+    return actions
 
 
-def _list_for_remediation(remediation: Remediation, plan: PlanContext) -> list[PlannedAction]:
-    present = remediation.current_step
-    if present is None or present.part == "restore" or remediation.waiting_for == "proof":
+def _list_remediation_actions(remediation: Remediation, plan: PlanContext) -> list[PlannedAction]:
+    current_step = remediation.current_step
+    if current_step is None or current_step.part == "restore" or remediation.waiting_for == "proof":
         return []
-    ahead = [
-        n for n, step in enumerate(remediation.rungs) if n >= remediation.rung and step.part != "restore" and step.plan == present.plan
-    ]
-    rows = [(n, build_planned_action(remediation.model_copy(update={"rung": n}), plan)) for n in sorted({remediation.rung, *ahead})]
-    return [_to_planned_action(remediation, n, action) for n, action in rows if action is not None]
+    actions: list[PlannedAction] = []
+    for index, step in enumerate(remediation.rungs):
+        if index < remediation.rung or step.part == "restore" or step.plan != current_step.plan:
+            continue
+        action = build_planned_action(remediation.model_copy(update={"rung": index}), plan)
+        if action is not None:
+            actions.append(_to_planned_action(remediation, index, action))
+    return actions
 
 
 def build_planned_action(remediation: Remediation, plan: PlanContext) -> Action | None:
-    """Return the present step's action, with the boot id last seen; None if it cannot be built."""
+    """Return the current step's action for the boot that was last seen; None if it cannot be built."""
     step, target = remediation.current_step, plan.inventory.hosts.get(remediation.target)
     if step is None:
         return None
@@ -110,8 +122,8 @@ def build_planned_action(remediation: Remediation, plan: PlanContext) -> Action 
 
 
 def _build_host_seen(via_host: Host, plan: PlanContext) -> HostIdentity:
-    boots = [str(fact.value) for fact in plan.get_host_facts(via_host.name) if fact.key == "host.boot_id" and fact.value]
-    return HostIdentity(boots[-1] if boots else "")
+    boot_ids = [str(fact.value) for fact in plan.get_host_facts(via_host.name) if fact.key == "host.boot_id" and fact.value]
+    return HostIdentity(boot_ids[-1] if boot_ids else "")
 
 
 def _to_planned_action(remediation: Remediation, step: int, action: Action) -> PlannedAction:

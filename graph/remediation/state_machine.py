@@ -1,7 +1,6 @@
-"""State machine of a remediation: which event leads where (`TRANSITIONS`).
+"""State machine of a remediation: `TRANSITIONS` maps each event to the function that handles it.
 
-A step follows only after the one before is complete. After a failed proof comes something heavier, never the node's
-return.
+A step starts only after the one before is complete. After a failed proof comes a heavier remedy, never the node's return.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +13,7 @@ from graph.remediation.drained_nodes import is_returning, propose_return
 from graph.remediation.next_step import (
     enter_next_step,
     escalate_remediation,
+    find_return_step,
     get_current_step,
     propose_again,
     request_approval_again,
@@ -26,10 +26,11 @@ from graph.state import Remediation, RemediationWait
 PASSED_OUTCOMES = frozenset({"passes_now", "cured"})
 MAX_NAME_CHARS = 60
 STILL_OUT_OF_SERVICE = "the scheduler still has it out of service"
-RETURN_EVENT = "return"  # A person requested the return of a drained node.
-IN_SERVICE_EVENT = "in_service"  # Of a drained node: another party returned it
+# Events of a drained node.
+RETURN_EVENT = "return"  # a person requested its return
+IN_SERVICE_EVENT = "in_service"  # another party returned it
 SCHEDULER_UNOBSERVED_EVENT = "unasked"  # its scheduler could not be asked
-SCHEDULER_OBSERVED_EVENT = "asked"  # the scheduler answers again
+SCHEDULER_OBSERVED_EVENT = "asked"  # its scheduler answers again
 ACTION_RESULT_KINDS = frozenset({"done", "failed", "unknown", "denied", "expired", "superseded", "revoked"})
 TEXT_FIELDS = ("approval", "ladder", "outcome", "says", "replaced_by", "by")
 
@@ -52,27 +53,39 @@ class RemediationEvent:
     @classmethod
     def from_item_data(cls, data: Mapping[str, Any]) -> "RemediationEvent":
         texts = {name: data[name] for name in TEXT_FIELDS if isinstance(data.get(name), str)}
-        since, last_seen = (datetime.fromisoformat(text) if (text := data.get(name)) else None for name in ("since", "seen"))
-        return cls(str(data.get("event", "")), ran=bool(data.get("ran", True)), since=since, seen=last_seen, **texts)
+        return cls(
+            str(data.get("event", "")),
+            ran=bool(data.get("ran", True)),
+            since=_parse_time(data.get("since")),
+            seen=_parse_time(data.get("seen")),
+            **texts,
+        )
+
+
+def _parse_time(text: Any) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
 
 
 TransitionFunction = Callable[[Remediation, RemediationEvent, PlanContext], Remediation]
 
 
 def advance(remediations: Sequence[Remediation], event: RemediationEvent, plan: PlanContext) -> list[Remediation]:
-    """Return the incident's remediations after an event; one for no present step changes nothing."""
-    updated = [
-        apply_event(remediation, event, plan) if _concerns_remediation(remediation, event) else remediation for remediation in remediations
-    ]
-    for recurred in [
-        remediation for remediation in updated if remediation.outcome == "recurred" and _concerns_remediation(remediation, event)
-    ]:
-        next_remediation = _build_from_next_plan(recurred, updated, plan)
+    """Return the incident's remediations after an event. An event that concerns no remediation changes nothing."""
+    updated: list[Remediation] = []
+    recurred: list[Remediation] = []
+    for remediation in remediations:
+        if _concerns_remediation(remediation, event):
+            remediation = apply_event(remediation, event, plan)
+            if remediation.outcome == "recurred" and _concerns_remediation(remediation, event):
+                recurred.append(remediation)
+        updated.append(remediation)
+    for recurred_remediation in recurred:
+        next_remediation = _build_from_next_plan(recurred_remediation, updated, plan)
         if next_remediation:
             updated = [*updated, next_remediation]
         else:
-            ended_remediation = end_remediation(recurred, "ticket", recurred.says)
-            updated = [ended_remediation if remediation is recurred else remediation for remediation in updated]
+            ended_remediation = end_remediation(recurred_remediation, "ticket", recurred_remediation.says)
+            updated = [ended_remediation if remediation is recurred_remediation else remediation for remediation in updated]
     return release_finished_nodes(updated, plan)
 
 
@@ -94,7 +107,7 @@ def apply_event(remediation: Remediation, event: RemediationEvent, plan: PlanCon
         return _apply_after_end(remediation, event)
     if rule.waiting not in (None, remediation.waiting_for):
         return remediation
-    return rule.move(remediation.model_copy(update={"outcome": ""}), event, plan)
+    return rule.handle(remediation.model_copy(update={"outcome": ""}), event, plan)
 
 
 def _is_irrelevant(remediation: Remediation, event: RemediationEvent) -> bool:
@@ -121,13 +134,10 @@ def _apply_after_end(remediation: Remediation, event: RemediationEvent) -> Remed
         return _mark_drained(remediation, event)
     if remedy == "resume_node":
         return _mark_returned(remediation)
-    is_fix_verified = (
-        bool(remedy)
-        and remediation.current_step is not None
-        and remediation.current_step.part == "fix"
-        and event.outcome in PASSED_OUTCOMES
-    )
-    return remediation.model_copy(update={"proven": remediation.approval}) if is_fix_verified else remediation
+    is_fix = bool(remedy) and get_current_step(remediation).part == "fix"
+    if is_fix and event.outcome in PASSED_OUTCOMES:
+        return remediation.model_copy(update={"proven": remediation.approval})
+    return remediation
 
 
 def _mark_drained(remediation: Remediation, event: RemediationEvent) -> Remediation:
@@ -147,18 +157,16 @@ def _handle_done(remediation: Remediation, event: RemediationEvent, plan: PlanCo
     if step.remedy == "run_check":
         return end_remediation(remediation, "looked", event.says or "the check has answered")
     if step.part == "restore":
-        return (
-            _finish_return(remediation, plan)
-            if event.outcome in PASSED_OUTCOMES
-            else end_remediation(remediation, "ticket", event.says or STILL_OUT_OF_SERVICE)
-        )
+        if event.outcome in PASSED_OUTCOMES:
+            return _finish_return(remediation, plan)
+        return end_remediation(remediation, "ticket", event.says or STILL_OUT_OF_SERVICE)
     if event.outcome not in PASSED_OUTCOMES:
         return escalate_remediation(remediation, event.says or f"after it: {event.outcome or 'no proof'}", plan)
     return enter_next_step(remediation.model_copy(update={"proven": remediation.approval, "tried": step.plan}), plan)
 
 
 def _finish_return(remediation: Remediation, plan: PlanContext) -> Remediation:
-    """Schedule the second proof; without a remedy of RackMedic's own there is nothing to prove."""
+    """Schedule the second proof; if RackMedic itself repaired nothing, there is nothing to prove."""
     if remediation.proven:
         return schedule_recheck(_mark_returned(remediation), plan)
     return end_remediation(
@@ -169,25 +177,18 @@ def _finish_return(remediation: Remediation, plan: PlanContext) -> Remediation:
 def _handle_failed(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
     if not event.ran:
         return request_approval_again(remediation, event.says, plan)
-    if (
-        event.outcome in PASSED_OUTCOMES
-        and get_current_step(remediation).part == "fix"
-        and remediation.fault
-        and remediation.fault.lasts == "read"
-    ):
-        return _handle_done(
-            remediation, event, plan
-        )  # the host was checked again and is healthy: do nothing heavier, even though the command failed
+    step = get_current_step(remediation)
+    was_fault_read_again = remediation.fault is not None and remediation.fault.lasts == "read"
+    if step.part == "fix" and event.outcome in PASSED_OUTCOMES and was_fault_read_again:
+        # The host was checked again and is healthy, so nothing heavier follows even though the command failed.
+        return _handle_done(remediation, event, plan)
     reason = event.says or "the command failed"
-    if (
-        get_current_step(remediation).remedy == "evict_pods"
-    ):  # pods that may not be evicted may still end: the node stays drained, and the remediation waits for that
+    if step.remedy == "evict_pods":
+        # Pods that may not be evicted may still end: the node stays drained, and the remediation waits for that.
         return enter_next_step(remediation, plan).model_copy(update={"says": reason})
-    return (
-        escalate_remediation(remediation, reason, plan)
-        if get_current_step(remediation).part == "fix"
-        else end_remediation(remediation, "ticket", reason)
-    )
+    if step.part == "fix":
+        return escalate_remediation(remediation, reason, plan)
+    return end_remediation(remediation, "ticket", reason)
 
 
 def _handle_superseded(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
@@ -225,11 +226,9 @@ def _handle_unknown(remediation: Remediation, event: RemediationEvent, plan: Pla
 
 
 def _handle_idle(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
-    return (
-        enter_next_step(remediation, plan)
-        if get_current_step(remediation).remedy in NODE_EMPTYING_REMEDIES
-        else request_approval(remediation, plan)
-    )
+    if get_current_step(remediation).remedy in NODE_EMPTYING_REMEDIES:
+        return enter_next_step(remediation, plan)
+    return request_approval(remediation, plan)
 
 
 def _handle_busy(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
@@ -241,11 +240,9 @@ def _handle_busy(remediation: Remediation, event: RemediationEvent, plan: PlanCo
 
 def _handle_held(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
     """Another party drained the node, so RackMedic does not return it."""
-    return (
-        enter_next_step(remediation.model_copy(update={"held_elsewhere": event.says}), plan)
-        if get_current_step(remediation).remedy == "drain_node"
-        else remediation
-    )
+    if get_current_step(remediation).remedy != "drain_node":
+        return remediation
+    return enter_next_step(remediation.model_copy(update={"held_elsewhere": event.says}), plan)
 
 
 def _handle_given_back(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
@@ -265,11 +262,9 @@ def _handle_back(remediation: Remediation, event: RemediationEvent, plan: PlanCo
 
 
 def _handle_cannot(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
-    return (
-        escalate_remediation(remediation, event.says, plan)
-        if get_current_step(remediation).part == "fix"
-        else end_remediation(remediation, "ticket", event.says)
-    )
+    if get_current_step(remediation).part == "fix":
+        return escalate_remediation(remediation, event.says, plan)
+    return end_remediation(remediation, "ticket", event.says)
 
 
 def _handle_over(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
@@ -279,9 +274,9 @@ def _handle_over(remediation: Remediation, event: RemediationEvent, plan: PlanCo
 
 def _handle_needless(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
     """The fault is gone without a remedy; offer the return of its drained node."""
-    back = next((n for n, step in enumerate(remediation.rungs) if step.part == "restore"), None)
-    if remediation.drained and back is not None:
-        return enter_step(remediation, back, plan).model_copy(update={"says": event.says})
+    return_index = find_return_step(remediation)
+    if remediation.drained and return_index is not None:
+        return enter_step(remediation, return_index, plan).model_copy(update={"says": event.says})
     return end_remediation(remediation, "withdrawn", event.says)
 
 
@@ -311,8 +306,9 @@ def _handle_return(remediation: Remediation, event: RemediationEvent, plan: Plan
 def _handle_in_service(remediation: Remediation, event: RemediationEvent, plan: PlanContext) -> Remediation:
     """Another party returned the node. A repair is still proved again; an open remediation notices by its conditions."""
     if not remediation.is_open:
-        note = "; ".join(filter(None, (remediation.says.removesuffix(format_still_drained(remediation)).rstrip("; "), event.says)))
-        return _mark_returned(remediation).model_copy(update={"says": note})
+        earlier_note = remediation.says.removesuffix(format_still_drained(remediation)).rstrip("; ")
+        notes = "; ".join(note for note in (earlier_note, event.says) if note)
+        return _mark_returned(remediation).model_copy(update={"says": notes})
     if not is_returning(remediation):
         return remediation
     if remediation.proven:
@@ -346,15 +342,17 @@ def _handle_recurred(remediation: Remediation, event: RemediationEvent, plan: Pl
 
 
 def _build_from_next_plan(remediation: Remediation, remediations: Sequence[Remediation], plan: PlanContext) -> Remediation | None:
-    """A relapse needs a new remediation, because the node is in service again."""
+    """Build a new remediation for a fault that came back, because the node is in service again."""
     host = plan.inventory.hosts.get(remediation.target)
-    return build_remediation(remediation.label, host, remediation.devices, plan, remediations, plan=remediation.tried + 1) if host else None
+    if host is None:
+        return None
+    return build_remediation(remediation.label, host, remediation.devices, plan, remediations, plan=remediation.tried + 1)
 
 
 class TransitionRule(NamedTuple):
-    """With `waiting` it applies only to remediations that wait for this."""
+    """How to handle an event. With `waiting` the rule applies only to remediations that wait for that."""
 
-    move: TransitionFunction
+    handle: TransitionFunction
     waiting: RemediationWait | None = None
 
 

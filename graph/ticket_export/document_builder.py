@@ -12,7 +12,7 @@ from datetime import datetime
 from graph.engine.abnormal_facts import is_abnormal
 from graph.extraction.log_digests import build_job_log_digest, select_telling_templates
 from graph.incident_view import IncidentView
-from graph.state import Evidence, Hypothesis, LogDigest
+from graph.state import Evidence, Hypothesis, LogDigest, UnobservedCheck
 from graph.ticket_export.document import (
     MAX_DOCUMENT_BYTES,
     MAX_FACTS,
@@ -109,20 +109,21 @@ def _iter_public_texts() -> Iterator[str]:
     for remedy in REMEDIES.values():
         yield f"{remedy.id} {remedy.does}"
     for name in PUBLIC_CATALOGUES:
-        for row in load_table(name):
-            yield " ".join(row.values())
+        for catalogue_row in load_table(name):
+            yield " ".join(catalogue_row.values())
 
 
 def _iter_leaf_texts(leaf: Leaf) -> Iterator[str]:
-    yield " ".join((leaf.label, leaf.title, leaf.plain, leaf.description, leaf.customer_words, leaf.next_step, *leaf.words, *leaf.symptoms))
+    texts = (leaf.label, leaf.title, leaf.plain, leaf.description, leaf.customer_words, leaf.next_step)
+    yield " ".join((*texts, *leaf.words, *leaf.symptoms))
     for clue in leaf.evidence:
         yield f"{clue.key} {clue.when} {clue.says}"
 
 
 @dataclass(frozen=True, slots=True)
 class ExportPrivacy:
-    """`salt` never leaves the site; `public` are words known to everyone; `private` are names besides the workload's:
-    other hosts, addresses, controllers.
+    """What a document may show: `salt` never leaves the site, `public` are words that stay readable, and `private` are names
+    to hide besides the workload's, such as other hosts, addresses and controllers.
     """
 
     salt: bytes
@@ -131,7 +132,7 @@ class ExportPrivacy:
 
 
 def build_ticket_document(incident_view: IncidentView, facts: Sequence[Fact], privacy: ExportPrivacy, made: datetime) -> TicketDocument:
-    """Return the incident's document. `facts` are those of its latest checks."""
+    """Return the incident's document. `facts` are the results of its latest checks."""
     hosts = incident_view.brief.hosts or tuple(dict.fromkeys(fact.host for fact in facts if fact.host))
     names = {*find_workload_names(facts), *privacy.private} - {*hosts, *GENERIC_PROGRAM_NAMES}
     pseudonymizer = Pseudonymizer(privacy.salt, privacy.public, hosts, names)
@@ -140,10 +141,12 @@ def build_ticket_document(incident_view: IncidentView, facts: Sequence[Fact], pr
 
 def find_workload_names(facts: Iterable[Fact]) -> frozenset[str]:
     """Return the workload's names as hosts show them: images, programs, users, environment."""
-    workload_names = {str(value) for fact in facts for name in NAME_ATTRIBUTES for value in _to_tuple(fact.attrs.get(name))}
-    workload_names |= {
-        str(fact.value) for fact in facts if fact.key in ("proc.blocked", "job.name", "sched.pods") and isinstance(fact.value, str)
-    }
+    workload_names: set[str] = set()
+    for fact in facts:
+        for attribute in NAME_ATTRIBUTES:
+            workload_names.update(map(str, _to_tuple(fact.attrs.get(attribute))))
+        if fact.key in ("proc.blocked", "job.name", "sched.pods") and isinstance(fact.value, str):
+            workload_names.add(fact.value)
     return frozenset(name for name in workload_names if len(name) >= MIN_NAME_CHARS)
 
 
@@ -163,8 +166,13 @@ class _DocumentBuilder:
 
     def build(self, made: datetime) -> TicketDocument:
         incident_view, pseudonymizer, report = self.incident_view, self.pseudonymizer, self.incident_view.report
-        hypotheses, facts, unobserved = self._list_hypotheses(), self._select_facts(), report.could_not_look if report else ()
-        versions, logs = self._export_versions(), self._select_logs()
+        hypotheses = self._list_hypotheses()
+        facts = self._select_facts()
+        unobserved = report.could_not_look if report else ()
+        logs = self._select_logs()
+        left_out = (
+            max(0, len(hypotheses) - MAX_HYPOTHESES) + max(0, len(facts) - MAX_FACTS) + max(0, len(unobserved) - MAX_UNOBSERVED_CHECKS)
+        )
         return TicketDocument(
             incident=incident_view.id,
             made=made,
@@ -177,22 +185,19 @@ class _DocumentBuilder:
             said=tuple(self._iter_messages())[-MAX_MESSAGES:],
             hypotheses=tuple(map(self._export_hypothesis, hypotheses[:MAX_HYPOTHESES])),
             facts=tuple(map(self._export_fact, facts[:MAX_FACTS])),
-            could_not_look=tuple(
-                ExportedUnobservedCheck(
-                    host=pseudonymizer.pseudonymize_name(unobserved_check.host, MAX_HOST_CHARS),
-                    check=pseudonymizer.pseudonymize_name(unobserved_check.check),
-                    why=pseudonymizer.pseudonymize_text(unobserved_check.why),
-                )
-                for unobserved_check in unobserved[:MAX_UNOBSERVED_CHECKS]
-            ),
-            versions=versions[:MAX_VERSIONS],
+            could_not_look=tuple(map(self._export_unobserved_check, unobserved[:MAX_UNOBSERVED_CHECKS])),
+            versions=self._export_versions()[:MAX_VERSIONS],
             logs=tuple(map(self._export_log, logs)),
             tried=tuple(self._iter_attempts())[-MAX_ATTEMPTS:],
             signatures=self._list_signatures(logs),
-            left_out=sum(
-                max(0, len(all_) - most)
-                for all_, most in ((hypotheses, MAX_HYPOTHESES), (facts, MAX_FACTS), (unobserved, MAX_UNOBSERVED_CHECKS))
-            ),
+            left_out=left_out,
+        )
+
+    def _export_unobserved_check(self, unobserved_check: UnobservedCheck) -> ExportedUnobservedCheck:
+        return ExportedUnobservedCheck(
+            host=self.pseudonymizer.pseudonymize_name(unobserved_check.host, MAX_HOST_CHARS),
+            check=self.pseudonymizer.pseudonymize_name(unobserved_check.check),
+            why=self.pseudonymizer.pseudonymize_text(unobserved_check.why),
         )
 
     def _iter_messages(self) -> Iterator[ExportedMessage]:
@@ -201,55 +206,67 @@ class _DocumentBuilder:
                 yield ExportedMessage(at=_parse_timestamp(message.get("at")), text=text)
 
     def _list_hypotheses(self) -> list[Hypothesis]:
+        """Return root causes first and rejected causes last; of equal hypotheses the first counts."""
         report = self.incident_view.report
-        hypotheses = [*(report.root_causes if report else ()), *self.incident_view.hypotheses, *(report.ruled_out if report else ())]
-        return list({(cause.label, cause.hosts): cause for cause in reversed(hypotheses)}.values())[::-1]
+        root_causes = report.root_causes if report else ()
+        rejected_causes = report.ruled_out if report else ()
+        hypotheses_by_subject: dict[tuple[str, tuple[str, ...]], Hypothesis] = {}
+        for hypothesis in reversed([*root_causes, *self.incident_view.hypotheses, *rejected_causes]):
+            hypotheses_by_subject[hypothesis.label, hypothesis.hosts] = hypothesis
+        return list(hypotheses_by_subject.values())[::-1]
 
     def _export_hypothesis(self, cause: Hypothesis) -> ExportedHypothesis:
-        word = self.pseudonymizer.pseudonymize_name
+        pseudonymize_name = self.pseudonymizer.pseudonymize_name
         return ExportedHypothesis(
-            label=word(cause.label),
+            label=pseudonymize_name(cause.label),
             verdict=cause.verdict,
             confidence=round(min(1.0, max(0.0, cause.confidence)), 4),
             because=self.pseudonymizer.pseudonymize_text(cause.because),
             hosts=fold_host_ranges(host for host in cause.hosts if host in self.own_hosts),
-            devices=tuple(word(device, 300) for device in cause.devices[:MAX_DEVICES]),
+            devices=tuple(pseudonymize_name(device, 300) for device in cause.devices[:MAX_DEVICES]),
         )
 
     def _select_facts(self) -> list[Fact]:
         cited_keys = {_get_evidence_key(evidence) for evidence in self._iter_cited_evidence()}
-        first = [
+        cited_facts = [
             fact for fact in self.facts if (fact.host, fact.check, fact.key, fact.device or "") in cited_keys and not fact.status.blind
         ]
         abnormal_facts = [fact for fact in self.facts if is_abnormal(fact)]
-        facts = [fact for fact in (*first, *abnormal_facts) if fact.key and (not fact.host or fact.host in self.own_hosts)]
-        return list({(fact.host, fact.check, fact.key, fact.device, repr(fact.value)): fact for fact in facts}.values())
+        unique_facts: dict[tuple[object, ...], Fact] = {}
+        for fact in (*cited_facts, *abnormal_facts):
+            if fact.key and (not fact.host or fact.host in self.own_hosts):
+                unique_facts[fact.host, fact.check, fact.key, fact.device, repr(fact.value)] = fact
+        return list(unique_facts.values())
 
     def _iter_cited_evidence(self) -> Iterator[Evidence]:
         report = self.incident_view.report
-        for cause in (*report.root_causes, *report.ruled_out) if report else ():
-            yield from cause.evidence
+        if report is None:
+            return
+        for hypothesis in (*report.root_causes, *report.ruled_out):
+            yield from hypothesis.evidence
 
     def _export_fact(self, fact: Fact) -> ExportedFact:
-        word, text = self.pseudonymizer.pseudonymize_name, self.pseudonymizer.pseudonymize_text
+        pseudonymize_name = self.pseudonymizer.pseudonymize_name
         status = fact.status.value
         return ExportedFact(
             host=fact.host,
-            check=word(fact.check),
+            check=pseudonymize_name(fact.check),
             key=self._export_key(fact.key),
-            device=word(fact.device or ""),
+            device=pseudonymize_name(fact.device or ""),
             status=status,  # type: ignore[arg-type]  # a test compares the two lists
             value=self._export_value(fact),
-            unit=word(fact.unit),
-            line=text(fact.line),
+            unit=pseudonymize_name(fact.unit),
+            line=self.pseudonymizer.pseudonymize_text(fact.line),
             time=fact.time,
             attrs=dict(list(self._iter_exported_attrs(fact))[:MAX_ATTRIBUTES]),
         )
 
     def _export_key(self, key: str) -> str:
-        """Return a catalogued key; of any other its first word and a signature."""
-        head, _, name = key.rpartition(".")
-        return key if key in KEYS_BY_NAME or not head else f"{head}.{self.pseudonymizer.pseudonymize_name(name, 60)}"
+        """Return a catalogued key as it is, and any other with its last part pseudonymized."""
+        parent, _, name = key.rpartition(".")
+        if key in KEYS_BY_NAME or not parent:
+            return key
+        return f"{parent}.{self.pseudonymizer.pseudonymize_name(name, 60)}"
 
     def _export_value(self, fact: Fact) -> Scalar | tuple[str, ...] | None:
         match fact.value:
@@ -270,26 +287,27 @@ class _DocumentBuilder:
                 yield name, self.pseudonymizer.pseudonymize_text(value, 160)
 
     def _export_versions(self) -> tuple[ExportedVersion, ...]:
-        hosts: Mapping[tuple[str, str], dict[str, None]] = defaultdict(dict)
+        hosts_by_version: Mapping[tuple[str, str], dict[str, None]] = defaultdict(dict)
         for fact in self.facts:
-            is_version = fact.key in KEYS_BY_NAME and fact.key.startswith(VERSION_KEY_PREFIXES) and fact.key not in _EXCLUDED_VERSION_KEYS
-            if is_version and fact.status is Status.OK and isinstance(fact.value, str) and fact.host in self.own_hosts:
-                hosts[fact.key, self.pseudonymizer.pseudonymize_text(fact.value, 80)][fact.host] = None
+            if _is_version_key(fact.key) and fact.status is Status.OK and isinstance(fact.value, str) and fact.host in self.own_hosts:
+                hosts_by_version[fact.key, self.pseudonymizer.pseudonymize_text(fact.value, 80)][fact.host] = None
         return tuple(
-            ExportedVersion(what=component, value=value, hosts=fold_host_ranges(have)) for (component, value), have in hosts.items()
+            ExportedVersion(what=component, value=value, hosts=fold_host_ranges(hosts))
+            for (component, value), hosts in hosts_by_version.items()
         )
 
     def _select_logs(self) -> list[LogDigest]:
-        of_hosts = build_job_log_digest(self.facts)
-        return list(select_telling_templates((*self.incident_view.logs, *([of_hosts] if of_hosts else [])), MAX_TEMPLATES))[:MAX_LOGS]
+        logs = list(self.incident_view.logs)
+        if job_log := build_job_log_digest(self.facts):
+            logs.append(job_log)
+        return list(select_telling_templates(logs, MAX_TEMPLATES))[:MAX_LOGS]
 
     def _export_log(self, log: LogDigest) -> ExportedLog:
-        shown_templates = log.templates[: MAX_TEMPLATES // MAX_LOGS]
         templates = (
             ExportedTemplate(
                 text=self.pseudonymizer.pseudonymize_text(template.text), count=template.count, first=template.first, last=template.last
             )
-            for template in shown_templates
+            for template in log.templates[: MAX_TEMPLATES // MAX_LOGS]
         )
         return ExportedLog(name=self.pseudonymizer.pseudonymize_text(log.name, 80), lines=log.lines, templates=tuple(templates))
 
@@ -305,11 +323,9 @@ class _DocumentBuilder:
 
     def _list_signatures(self, logs: Sequence[LogDigest]) -> tuple[ExportedSignature, ...]:
         texts = [str(message.get("text") or "") for message in self.incident_view.messages]
-        texts += [
-            part
-            for fact in self._select_facts()[:MAX_FACTS]
-            for part in (fact.line, *(str(fact.attrs.get(name) or "") for name in NAME_ATTRIBUTES))
-        ]
+        for fact in self._select_facts()[:MAX_FACTS]:
+            texts.append(fact.line)
+            texts += [str(fact.attrs.get(name) or "") for name in NAME_ATTRIBUTES]
         texts += [template.text for log in logs for template in log.templates]
         signatures: dict[str, PseudonymKind] = self.pseudonymizer.find_signatures(texts)
         return tuple(ExportedSignature(kind=kind, signature=signature) for signature, kind in list(signatures.items())[:MAX_SIGNATURES])
@@ -318,20 +334,25 @@ class _DocumentBuilder:
 def fold_host_ranges(hosts: Iterable[str]) -> tuple[str, ...]:
     """Return hosts as ranges of readable length, at most `MAX_HOST_RANGES`."""
     names = list(hosts)
-    folded = _split_folded(fold_host_names(names))
-    if len(folded) <= MAX_HOST_RANGES and all(len(part) <= MAX_HOST_CHARS for part in folded):
-        return tuple(folded)
-    parted = [
-        part for at in range(0, len(names), HOSTS_PER_RANGE) for part in _split_folded(fold_host_names(names[at : at + HOSTS_PER_RANGE]))
-    ]
-    return tuple(part for part in parted if len(part) <= MAX_HOST_CHARS)[:MAX_HOST_RANGES]
+    ranges = _split_ranges(fold_host_names(names))
+    if len(ranges) <= MAX_HOST_RANGES and all(len(host_range) <= MAX_HOST_CHARS for host_range in ranges):
+        return tuple(ranges)
+    short_ranges: list[str] = []
+    for start in range(0, len(names), HOSTS_PER_RANGE):
+        short_ranges += _split_ranges(fold_host_names(names[start : start + HOSTS_PER_RANGE]))
+    return tuple(host_range for host_range in short_ranges if len(host_range) <= MAX_HOST_CHARS)[:MAX_HOST_RANGES]
 
 
-def _split_folded(folded: str) -> list[str]:
-    return [part for part in _RANGE_COMMA_PATTERN.split(folded) if part]
+def _split_ranges(folded_hosts: str) -> list[str]:
+    return [host_range for host_range in _RANGE_COMMA_PATTERN.split(folded_hosts) if host_range]
+
+
+def _is_version_key(key: str) -> bool:
+    return key in KEYS_BY_NAME and key.startswith(VERSION_KEY_PREFIXES) and key not in _EXCLUDED_VERSION_KEYS
 
 
 def _fit_to_size(document: TicketDocument) -> TicketDocument:
+    """Drop the last facts until the document has at most `MAX_EXPORT_BYTES`, and count them in `left_out`."""
     while document.facts and len(document.to_canonical_bytes()) > MAX_EXPORT_BYTES:
         kept_facts = document.facts[: len(document.facts) * 3 // 4]
         dropped_count = len(document.facts) - len(kept_facts)

@@ -53,17 +53,21 @@ _KIND_PATTERNS: Mapping[PseudonymKind, re.Pattern[str]] = {
 
 
 def collect_public_chunks(texts: Iterable[str]) -> frozenset[str]:
-    """Return the lower-case chunks of public texts, and common words."""
-    pieces = (piece for text in texts for chunk in _CHUNK_PATTERN.findall(text) for piece in (chunk, *_INNER_PATTERN.findall(chunk)))
-    return frozenset(word for piece in pieces if (word := piece.strip(_EDGE_CHARS).lower())) | COMMON_WORDS
+    """Return the chunks of public texts and their parts in lower case, and common words."""
+    words = set(COMMON_WORDS)
+    for text in texts:
+        for chunk in _CHUNK_PATTERN.findall(text):
+            words.update(part.strip(_EDGE_CHARS).lower() for part in (chunk, *_INNER_PATTERN.findall(chunk)))
+    words.discard("")
+    return frozenset(words)
 
 
 @dataclass(frozen=True)
 class Pseudonymizer:
     """Prepares one incident's texts for export.
 
-    `public`: public chunks. `hosts`: those in question, by the site's names. `names`: learnt names of the workload,
-    signed even if public.
+    `public` holds the chunks that stay readable and `hosts` the site's names of the hosts in question. `names` are known
+    names of the workload, which are signed even if they are public.
     """
 
     salt: bytes
@@ -71,46 +75,49 @@ class Pseudonymizer:
     hosts: Collection[str] = ()
     names: Collection[str] = ()
 
-    def pseudonymize_text(self, text: str, most: int = 400) -> str:
-        """Return the text with private names signed, on one line of at most `most` characters."""
+    def pseudonymize_text(self, text: str, max_chars: int = 400) -> str:
+        """Return the text with private names signed, on one line of at most `max_chars` characters."""
         pieces: list[str] = []
-        room = most
+        room = max_chars
         for piece in self._iter_pieces(text):
             room -= len(piece)
             if room < 0:
                 pieces.append("…" if room + len(piece) > 0 else "")
                 break
             pieces.append(piece)
-        return "".join(pieces).strip()[:most]
+        return "".join(pieces).strip()[:max_chars]
 
-    def pseudonymize_name(self, name: str, most: int = 80) -> str:
-        return self.pseudonymize_text(name, most) if self._is_public(name) or not name else self.sign_name(name)
+    def pseudonymize_name(self, name: str, max_chars: int = 80) -> str:
+        if not name or self._is_public(name):
+            return self.pseudonymize_text(name, max_chars)
+        return self.sign_name(name)
 
     def sign_name(self, name: str) -> str:
         digest = hmac.new(self.salt, name.casefold().encode("utf-8", "replace"), hashlib.sha256).hexdigest()
         return f"~{digest[:SIGNATURE_HEX_DIGITS]}"
 
     def find_signatures(self, texts: Iterable[str]) -> dict[str, PseudonymKind]:
-        """Return signature → kind for every private name in these texts."""
+        """Return the signature of every private name in these texts, with the kind of name."""
         signatures: dict[str, PseudonymKind] = {}
         for text in texts:
             for chunk in _split_chunks(text):
                 signatures |= {self.sign_name(name): guess_name_kind(name) for name in self._list_hidden_names(chunk)}
         return signatures
 
-    def _iter_pieces(self, said: str) -> Iterator[str]:
-        text = " ".join(redact_start(said, MAX_TEXT_CHARS).split())
-        at = 0
+    def _iter_pieces(self, text: str) -> Iterator[str]:
+        """Yield the redacted text in pieces, private chunks replaced by their signatures."""
+        text = " ".join(redact_start(text, MAX_TEXT_CHARS).split())
+        end = 0
         for match in _PIECE_PATTERN.finditer(text):
-            yield _keep_ascii(text[at : match.start()])
+            yield _keep_ascii(text[end : match.start()])
             if not match["range"]:
                 yield self._pseudonymize_chunk(match[0])
             elif self._is_own_range(match[0]):
                 yield match[0]
             else:
                 yield self._pseudonymize_range(match[0])
-            at = match.end()
-        yield _keep_ascii(text[at:])
+            end = match.end()
+        yield _keep_ascii(text[end:])
 
     def _pseudonymize_range(self, text: str) -> str:
         """Treat brackets with other hosts as plain text."""
@@ -126,10 +133,13 @@ class Pseudonymizer:
         if self._is_public(chunk):
             return chunk
         body = chunk.strip(_EDGE_CHARS)
-        prefix, suffix = chunk[: chunk.find(body)] if body else "", chunk[chunk.find(body) + len(body) :] if body else chunk
+        if not body:
+            return chunk
+        prefix, _, suffix = chunk.partition(body)
         if "/" in body or "@" in body or ":" not in body:
-            return f"{prefix}{self.sign_name(body)}{suffix}" if body else chunk
-        return prefix + ":".join(part if not part or self._is_public(part) else self.sign_name(part) for part in body.split(":")) + suffix
+            return f"{prefix}{self.sign_name(body)}{suffix}"
+        parts = [part if not part or self._is_public(part) else self.sign_name(part) for part in body.split(":")]
+        return f"{prefix}{':'.join(parts)}{suffix}"
 
     def _list_hidden_names(self, chunk: str) -> list[str]:
         body = chunk.strip(_EDGE_CHARS)
@@ -151,7 +161,9 @@ class Pseudonymizer:
             return self._is_public(device)
         if _PUBLIC_SHAPE_PATTERN.fullmatch(body) or _BDF_PATTERN.fullmatch(body) or lower in self.public:
             return True
-        return ":" in body and "@" not in body and "/" not in body and all(self._is_public(part) for part in body.split(":") if part)
+        if ":" not in body or "@" in body or "/" in body:
+            return False
+        return all(self._is_public(part) for part in body.split(":") if part)
 
     @cached_property
     def _hosts(self) -> frozenset[str]:
@@ -162,8 +174,8 @@ class Pseudonymizer:
         return frozenset(name.lower() for name in self.names if name)
 
 
-def _keep_ascii(between: str) -> str:
-    return "".join(char for char in between if char.isascii())
+def _keep_ascii(text: str) -> str:
+    return "".join(char for char in text if char.isascii())
 
 
 def _split_chunks(text: str) -> list[str]:
@@ -171,4 +183,8 @@ def _split_chunks(text: str) -> list[str]:
 
 
 def guess_name_kind(name: str) -> PseudonymKind:
-    return next((kind for kind, pattern in _KIND_PATTERNS.items() if pattern.search(name)), "other")
+    """Guess from its form what a private name denotes."""
+    for kind, pattern in _KIND_PATTERNS.items():
+        if pattern.search(name):
+            return kind
+    return "other"

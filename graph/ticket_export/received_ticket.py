@@ -1,4 +1,4 @@
-"""A received ticket: parse untrusted bytes, and import it as evidence that suggests and never confirms.
+"""Parse a ticket from another RackMedic, and import it as evidence that suggests a cause and never confirms one.
 
 The parsed document is bounded and redacted but stays unverified. Unknown versions are refused; unknown fields are ignored
 and listed.
@@ -32,7 +32,7 @@ _TYPES_BY_KIND: dict[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "
 
 
 class BadTicket(Exception):
-    """No ticket that can be read: `problems` name the fields."""
+    """The document cannot be read as a ticket; each of `problems` names a field."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)[:MAX_PROBLEMS]
@@ -41,14 +41,18 @@ class BadTicket(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ParsedTicket:
-    """The document, and the fields unknown to this version."""
+    """A parsed document; `ignored` lists the fields that this version does not know."""
 
     document: TicketDocument
     ignored: tuple[str, ...] = ()
 
 
 def parse_ticket(raw: bytes) -> ParsedTicket:
-    """Parse and validate a document. Raises BadTicket with the problems by field."""
+    """Parse and validate a document.
+
+    Raises:
+        BadTicket: The document is too large, no JSON, of an unknown version, or has invalid fields.
+    """
     if len(raw) > MAX_DOCUMENT_BYTES:
         raise BadTicket([f"the document has {len(raw):,} bytes; at most {MAX_DOCUMENT_BYTES:,} are read"])
     loaded = _load_json(raw)
@@ -78,24 +82,30 @@ def _reject_constant(constant: str) -> float:
     raise ValueError(f"{constant} is no number")
 
 
-def _verify_format(document: object) -> None:
-    if document == DOCUMENT_FORMAT:
+def _verify_format(format_name: object) -> None:
+    if format_name == DOCUMENT_FORMAT:
         return
-    match = _VERSION_PATTERN.fullmatch(document) if isinstance(document, str) else None
+    match = _VERSION_PATTERN.fullmatch(format_name) if isinstance(format_name, str) else None
     if match:
         raise BadTicket(
             [
                 f"format: version {int(match[1])} is not known here, only {DOCUMENT_FORMAT}; upgrade RackMedic or write it again with that version"
             ]
         )
-    raise BadTicket([f"format: {document!r:.60} is none of {DOCUMENT_FORMAT}"])
+    raise BadTicket([f"format: {format_name!r:.60} is none of {DOCUMENT_FORMAT}"])
 
 
 def _measure_depth(value: object) -> int:
-    """Return at most `MAX_DEPTH` + 1, without recursion."""
+    """Return the nesting depth, at most `MAX_DEPTH` + 1. It does not recurse, so a hostile document cannot exhaust the stack."""
     level, depth = [value], 0
     while level and depth <= MAX_DEPTH:
-        level = [part for item in level if isinstance(item, dict | list) for part in (item.values() if isinstance(item, dict) else item)]
+        next_level: list[object] = []
+        for item in level:
+            if isinstance(item, dict):
+                next_level.extend(item.values())
+            elif isinstance(item, list):
+                next_level.extend(item)
+        level = next_level
         depth += 1
     return depth
 
@@ -110,45 +120,48 @@ def _redact_texts(value: Any) -> Any:
     return value
 
 
-def _iter_unknown_fields(value: Any, model: type[BaseModel], where: str) -> Iterator[str]:
-    for name, part in value.items():
+def _iter_unknown_fields(mapping: Any, model: type[BaseModel], path: str) -> Iterator[str]:
+    for name, value in mapping.items():
         field = model.model_fields.get(name)
         if field is None:
-            yield show_invisible(redact(f"{where}{name}"))[:120]
+            yield show_invisible(redact(f"{path}{name}"))[:120]
             continue
-        below = _find_model(field.annotation)
-        for part_item in part if isinstance(part, list) else ():
-            if below is not None and isinstance(part_item, dict):
-                yield from _iter_unknown_fields(part_item, below, f"{where}{name}.")
+        item_model = _find_model(field.annotation)
+        if item_model is None or not isinstance(value, list):
+            continue
+        for item in value:
+            if isinstance(item, dict):
+                yield from _iter_unknown_fields(item, item_model, f"{path}{name}.")
 
 
 def _find_model(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((model for part in get_args(annotation) if (model := _find_model(part))), None)
+    for argument in get_args(annotation):
+        if model := _find_model(argument):
+            return model
+    return None
 
 
 def build_report_text(document: TicketDocument) -> str:
     """Return the people's messages as the text of a report."""
-    return (
-        "\n".join(message.text for message in document.said)[-MAX_REPORT_CHARS:]
-        or "Their RackMedic sent this ticket without a word of a person."
-    )
+    messages_text = "\n".join(message.text for message in document.said)
+    return messages_text[-MAX_REPORT_CHARS:] or "Their RackMedic sent this ticket without a word of a person."
 
 
 def build_item_data(document: TicketDocument) -> dict[str, Any]:
     """Return an inbox item's data: folded hosts, and facts with catalogued keys and matching value types."""
-    fact_rows = [_build_fact(exported_fact).to_json() for exported_fact in document.facts if _is_known_fact(exported_fact)]
-    return {"hosts": _fold_hosts(document), "told": fact_rows[:MAX_TICKET_FACTS]}
+    facts = [_build_fact(exported_fact).to_json() for exported_fact in document.facts if _is_known_fact(exported_fact)]
+    return {"hosts": _fold_hosts(document), "told": facts[:MAX_TICKET_FACTS]}
 
 
 def parse_ticket_facts(item: InboxItem) -> list[Fact]:
-    """Return the ticket's facts. They carry no host, as all attached text, and decide nothing, not even what words may."""
-    return [Fact.from_json(row) for row in item.data.get("told", ())]
+    """Return the ticket's facts. Like those of all attached text they carry no host and decide nothing."""
+    return [Fact.from_json(stored_fact) for stored_fact in item.data.get("told", ())]
 
 
 def _fold_hosts(document: TicketDocument) -> str:
-    """Return an empty string for invalid names or more hosts than an incident may have."""
+    """Fold the ticket's hosts; return an empty string for invalid names or more hosts than an incident may have."""
     try:
         names = expand_host_range(",".join(document.hosts))
     except BadRange:
@@ -160,7 +173,9 @@ def _is_known_fact(exported_fact: ExportedFact) -> bool:
     key = find_key(exported_fact.key)
     if key is None or key.name.startswith("site.") or exported_fact.check not in CHECKS or exported_fact.status != "ok":
         return False
-    return isinstance(exported_fact.value, _TYPES_BY_KIND[key.kind]) and (key.kind == "bool" or not isinstance(exported_fact.value, bool))
+    if isinstance(exported_fact.value, bool) and key.kind != "bool":
+        return False  # a bool is an int in Python
+    return isinstance(exported_fact.value, _TYPES_BY_KIND[key.kind])
 
 
 def _build_fact(exported_fact: ExportedFact) -> Fact:

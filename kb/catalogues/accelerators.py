@@ -18,8 +18,9 @@ PRECISIONS: tuple[Precision, ...] = ("bf16", "fp16", "fp8", "tf32")
 class Accelerator:
     """One GPU in its most common server. Rates are FLOP/s and bytes/s.
 
-    `node`: GPUs per server. `domain`: GPUs joined by NVLink, `in_switch`: by reducing switches. `network`: a GPU's part
-    of the adapters, 0 if servers differ. Peaks hold at `rated_mhz`; `max_mhz` is the highest SM clock.
+    `node` is the number of GPUs in a server and `domain` that of GPUs joined by NVLink; with `in_switch` their switches
+    reduce data (SHARP). `network` is one GPU's share of the network adapters, 0 if servers differ. Peaks hold at
+    `rated_mhz`; `max_mhz` is the highest SM clock.
     """
 
     name: str
@@ -61,7 +62,10 @@ def load_accelerators() -> dict[str, Accelerator]:
 @lru_cache(maxsize=256)
 def find_accelerator(product: str) -> Accelerator | None:
     """Return the GPU with this nvidia-smi product name, or None."""
-    return next((accelerator for accelerator in load_accelerators().values() if accelerator.matches_product(product)), None)
+    for accelerator in load_accelerators().values():
+        if accelerator.matches_product(product):
+            return accelerator
+    return None
 
 
 def _build_accelerator(row: dict[str, str]) -> Accelerator:

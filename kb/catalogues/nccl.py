@@ -1,4 +1,4 @@
-"""NCCL versions known to be bad, with sources. Others are not thereby good."""
+"""NCCL versions with known problems, and their sources. A version that is missing here is not proved good."""
 
 import re
 from dataclasses import dataclass
@@ -13,7 +13,10 @@ VersionNumbers = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class BadNcclRange:
-    """One inclusive range of versions. `fixed`: first good one or ""; `where`: affected machines, "" for all."""
+    """An inclusive range of versions with one problem.
+
+    `fixed` is the first version without the problem, "" if none is known; `where` names the affected machines, "" if all are.
+    """
 
     first: VersionNumbers
     last: VersionNumbers
@@ -48,6 +51,8 @@ def parse_version(version: str) -> VersionNumbers:
 
 
 def find_known_bad(version: str) -> tuple[BadNcclRange, ...]:
-    """Return known problems; none for a version of fewer than three parts."""
-    version_parts = parse_version(version)
-    return tuple(row for row in load_bad_ranges() if len(version_parts) == 3 and row.first <= version_parts <= row.last)
+    """Return the known problems of a version; none for a version of fewer than three parts."""
+    version_numbers = parse_version(version)
+    if len(version_numbers) != 3:
+        return ()
+    return tuple(bad_range for bad_range in load_bad_ranges() if bad_range.first <= version_numbers <= bad_range.last)

@@ -18,7 +18,7 @@ _SEVERITY_RANKS: Mapping[str, int] = {"fatal": 2, "link": 1, "nonfatal": 0}
 
 @dataclass(frozen=True, slots=True)
 class NvlinkError:
-    """A decoded error. `action` is immediate, `investigate` for later."""
+    """A decoded error, with NVIDIA's immediate `action` and what to `investigate` later."""
 
     xid: int
     unit: str
@@ -28,18 +28,21 @@ class NvlinkError:
 
 
 @dataclass(frozen=True, slots=True)
-class _TableRow:
-    decoded: NvlinkError
-    old: str
-    new: str
+class _ErrorPattern:
+    """The bits by which an error is recognised, in both layouts of the first word."""
+
+    error: NvlinkError
+    intrinfo_before_r575: str
+    intrinfo: str
     status: tuple[int, ...]
 
     def matches(self, intrinfo: int, errorstatus: int, before_r575: bool) -> bool:
-        return _matches_bits(self.old if before_r575 else self.new, intrinfo) and _matches_status(self.status, errorstatus)
+        bit_pattern = self.intrinfo_before_r575 if before_r575 else self.intrinfo
+        return _matches_bits(bit_pattern, intrinfo) and _matches_status(self.status, errorstatus)
 
 
 def decode_nvlink_error(xid: int, intrinfo: int | str, errorstatus: int | str, driver: str = "") -> NvlinkError | None:
-    """Return the decoded error, the most severe of simultaneous ones, or None.
+    """Return the decoded error, or None. Of several errors at once it is the most severe.
 
     Words are numbers or hex text. `driver` (`570.86.15`) selects the layout; without it the newer one is tried first.
     """
@@ -47,24 +50,26 @@ def decode_nvlink_error(xid: int, intrinfo: int | str, errorstatus: int | str, d
         words = _parse_hex(intrinfo), _parse_hex(errorstatus)
     except ValueError:
         return None
-    layouts = (True, False) if driver and _parse_driver_branch(driver) < 575 else (False, True)
-    for before_r575 in layouts[:1] if driver else layouts:
-        matching_rows = [row.decoded for row in _load_rows() if row.decoded.xid == xid and row.matches(*words, before_r575)]
-        if matching_rows:
-            return max(matching_rows, key=lambda row: _SEVERITY_RANKS[row.severity])
+    layouts = [_parse_driver_branch(driver) < 575] if driver else [False, True]
+    for before_r575 in layouts:
+        errors = [
+            pattern.error for pattern in _load_patterns() if pattern.error.xid == xid and pattern.matches(*words, before_r575=before_r575)
+        ]
+        if errors:
+            return max(errors, key=lambda error: _SEVERITY_RANKS[error.severity])
     return None
 
 
 @cache
-def _load_rows() -> tuple[_TableRow, ...]:
-    return tuple(row for fields in load_table("nvlink5") for row in _parse_nvlink_row(fields))
+def _load_patterns() -> tuple[_ErrorPattern, ...]:
+    return tuple(pattern for row in load_table("nvlink5") for pattern in _parse_row(row))
 
 
-def _parse_nvlink_row(row: Mapping[str, str]) -> Iterable[_TableRow]:
+def _parse_row(row: Mapping[str, str]) -> Iterable[_ErrorPattern]:
     status = tuple(int(word, 16) for word in row["errorstatus"].split("/") if word)
-    yield _TableRow(_build_error(row, row["action"]), row["intrinfo_before_r575"], row["intrinfo"], status)
+    yield _ErrorPattern(_build_error(row, row["action"]), row["intrinfo_before_r575"], row["intrinfo"], status)
     if row["action2"]:
-        yield _TableRow(_build_error(row, row["action2"]), row["action2_intrinfo_before_r575"], row["action2_intrinfo"], status)
+        yield _ErrorPattern(_build_error(row, row["action2"]), row["action2_intrinfo_before_r575"], row["action2_intrinfo"], status)
 
 
 def _build_error(row: Mapping[str, str], action: str) -> NvlinkError:
@@ -79,16 +84,18 @@ def _build_error(row: Mapping[str, str], action: str) -> NvlinkError:
 
 def _matches_bits(pattern: str, word: int) -> bool:
     bits = f"{word & 0xFFFFFFFF:032b}"
-    return bool(pattern) and all(want in ("-", have) for want, have in zip(pattern, bits, strict=True))
+    return bool(pattern) and all(expected in ("-", bit) for expected, bit in zip(pattern, bits, strict=True))
 
 
-def _matches_status(wanted: tuple[int, ...], status: int) -> bool:
-    """Empty matches anything. Single-bit errors may be combined; numbers must be equal."""
-    return not wanted or any(status == want or (_is_one_bit(want) and status & want) for want in wanted)
-
-
-def _is_one_bit(number: int) -> bool:
-    return number.bit_count() == 1
+def _matches_status(expected_errors: tuple[int, ...], status: int) -> bool:
+    """Return whether a status holds one of the errors. Without any expected error every status matches."""
+    if not expected_errors:
+        return True
+    for error in expected_errors:
+        is_flag = error.bit_count() == 1  # flags may be set together, other numbers must be equal
+        if status == error or (is_flag and status & error):
+            return True
+    return False
 
 
 def _parse_hex(word: int | str) -> int:

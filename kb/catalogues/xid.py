@@ -61,17 +61,18 @@ def classify_repeats(events: Iterable[Occurrence], codes: Sequence[int] = (13, 3
 
     The same GPC and TPC each time means hardware. One GPU makes hardware likely, several the program.
     """
-    by_device: dict[str, list[Occurrence]] = {}
+    device_events: dict[str, list[Occurrence]] = {}
     for event in events:
         if event.kind == "kernel.xid" and event.value in codes and event.device:
-            by_device.setdefault(event.device, []).append(event)
-    times = {device: _count_occasions(own) for device, own in sorted(by_device.items())}
-    if len(times) > 1 and sum(times.values()) >= MIN_REPEAT_OCCASIONS and not _has_dominant_device(times):
-        return dict.fromkeys(times, "scattered")
+            device_events.setdefault(event.device, []).append(event)
+    occasion_counts = {device: _count_occasions(device_events[device]) for device in sorted(device_events)}
+    is_repeated = sum(occasion_counts.values()) >= MIN_REPEAT_OCCASIONS
+    if len(occasion_counts) > 1 and is_repeated and not _has_dominant_device(occasion_counts):
+        return dict.fromkeys(occasion_counts, "scattered")
     return {
-        device: "same_tpc" if _is_one_place(by_device[device]) else "same_gpu"
-        for device, occasions in times.items()
-        if occasions >= MIN_REPEAT_OCCASIONS
+        device: "same_tpc" if _is_one_place(device_events[device]) else "same_gpu"
+        for device, occasion_count in occasion_counts.items()
+        if occasion_count >= MIN_REPEAT_OCCASIONS
     }
 
 
@@ -89,21 +90,24 @@ def _parse_xid_row(row: Mapping[str, str]) -> Xid:
 
 def _count_occasions(events: Sequence[Occurrence]) -> int:
     """Count processes or moments more than SAME_OCCASION_SECONDS apart; without either, single events."""
-    pids = {pid for event in events for pid in (event.attrs.get("pids") or [event.attrs.get("pid")]) if pid is not None}
-    spans = sorted(span for event in events if (span := _get_time_span(event)))
-    if not pids and not spans:
+    pids: set[Any] = set()
+    for event in events:
+        pids.update(event.attrs.get("pids") or [event.attrs.get("pid")])
+    pids.discard(None)
+    time_spans = sorted(time_span for event in events if (time_span := _get_time_span(event)))
+    if not pids and not time_spans:
         return len(events)
-    moments, until = 0, None
-    for first, last, most in spans:
-        if until is None or (first - until).total_seconds() > SAME_OCCASION_SECONDS:
-            moments += 1
-        moments += min(most - 1, int((last - first).total_seconds() // SAME_OCCASION_SECONDS))
-        until = max(last, until or last)
-    return max(moments, len(pids))
+    moment_count, latest_end = 0, None
+    for first, last, event_count in time_spans:
+        if latest_end is None or (first - latest_end).total_seconds() > SAME_OCCASION_SECONDS:
+            moment_count += 1
+        moment_count += min(event_count - 1, int((last - first).total_seconds() // SAME_OCCASION_SECONDS))
+        latest_end = max(last, latest_end or last)
+    return max(moment_count, len(pids))
 
 
 def _get_time_span(event: Occurrence) -> tuple[datetime, datetime, int] | None:
-    """Return first time, last time and count."""
+    """Return the first time, the last time and the number of errors that an event stands for; None for an undated event."""
     first, last = event.attrs.get("first"), event.attrs.get("last")
     if isinstance(first, str) and isinstance(last, str):
         return datetime.fromisoformat(first), datetime.fromisoformat(last), int(event.attrs.get("count", 1))
@@ -111,14 +115,15 @@ def _get_time_span(event: Occurrence) -> tuple[datetime, datetime, int] | None:
 
 
 def _is_one_place(events: Sequence[Occurrence]) -> bool:
-    """All located exceptions name one GPC and TPC, often enough."""
-    placed = [event for event in events if event.attrs.get("gpc") is not None and event.attrs.get("tpc") is not None]
-    places = {(event.attrs["gpc"], event.attrs["tpc"], event.attrs.get("mig")) for event in placed}
-    several = any("migs" in event.attrs for event in placed)  # each MIG instance counts its own GPCs
-    return len(places) == 1 and not several and _count_occasions(placed) >= MIN_REPEAT_OCCASIONS
+    """Return whether all exceptions that name a GPC and TPC name the same one, on enough occasions."""
+    located_events = [event for event in events if event.attrs.get("gpc") is not None and event.attrs.get("tpc") is not None]
+    places = {(event.attrs["gpc"], event.attrs["tpc"], event.attrs.get("mig")) for event in located_events}
+    if len(places) != 1 or any("migs" in event.attrs for event in located_events):
+        return False  # each MIG instance counts its own GPCs, so equal numbers of several instances are different places
+    return _count_occasions(located_events) >= MIN_REPEAT_OCCASIONS
 
 
-def _has_dominant_device(times: Mapping[str, int]) -> bool:
-    """A stray error elsewhere does not clear the device."""
-    most = max(times.values())
-    return most >= MIN_REPEAT_OCCASIONS and most >= 0.75 * sum(times.values())
+def _has_dominant_device(occasion_counts: Mapping[str, int]) -> bool:
+    """Return whether one device has at least three quarters of the occasions, so that a stray error elsewhere does not clear it."""
+    highest_count = max(occasion_counts.values())
+    return highest_count >= MIN_REPEAT_OCCASIONS and highest_count >= 0.75 * sum(occasion_counts.values())

@@ -1,4 +1,4 @@
-"""A guide as a plan of steps: look, wait, remedy or ask."""
+"""A guide: the ordered steps of a site's own procedure, each of which runs checks, waits, proposes a remedy or asks."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ NO_WAIT: Final = timedelta()
 
 @dataclass(frozen=True, slots=True)
 class StepCondition:
-    """A condition: `any` or `none` of the key's facts satisfies the expression."""
+    """A condition on the facts of one key: `any` or `none` of them satisfies the expression."""
 
     key: str
     quantifier: Literal["any", "none"]
@@ -29,8 +29,8 @@ class GuideStep:
 
     id: str
     does: str = ""
-    after: tuple[str, ...] = ()  # preceding steps; steps with equal ones run in parallel
-    when: tuple[StepCondition, ...] = ()  # all must hold; not taken if one is unobserved
+    after: tuple[str, ...] = ()  # preceding steps; steps with the same ones run in parallel
+    when: tuple[StepCondition, ...] = ()  # all must hold; the step is skipped if a key was not observed
     look: tuple[str, ...] = ()
     approve: bool = False  # its exclusive checks need approval, one card per check
     wait: timedelta = NO_WAIT
@@ -47,18 +47,23 @@ class GuideStep:
 
     @property
     def says(self) -> str:
-        plain = {
-            "look": f"look with {', '.join(self.look)}",
-            "wait": f"wait {self.wait.total_seconds():.0f} s",
-            "remedy": self.remedy.replace("_", " "),
-            "ask": self.ask,
-        }
-        return self.does or plain[self.kind]
+        """Return the guide's own description, or one derived from the step."""
+        if self.does:
+            return self.does
+        match self.kind:
+            case "look":
+                return f"look with {', '.join(self.look)}"
+            case "wait":
+                return f"wait {self.wait.total_seconds():.0f} s"
+            case "remedy":
+                return self.remedy.replace("_", " ")
+            case "ask":
+                return self.ask
 
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """A guide; each step comes after those that it waits for."""
+    """A guide. In `steps` each step comes after its preceding steps."""
 
     id: str
     title: str
@@ -67,16 +72,19 @@ class Guide:
     words: tuple[str, ...] = ()  # lower-case phrases that select it
 
     def score_match(self, symptoms: Collection[str], text: str) -> int:
-        """Return how well it matches the report; 0 for no match."""
+        """Return how many symptoms and phrases the guide shares with a report."""
         padded_text = f" {' '.join(text.lower().split())} "
         return len(set(self.symptoms) & set(symptoms)) + sum(word in padded_text for word in self.words)
 
 
 def find_best_guide(guides: Mapping[str, Guide], symptoms: Collection[str], text: str) -> Guide | None:
-    """Return the best match (the first of equals), or None."""
-    fits = {guide.id: guide.score_match(symptoms, text) for guide in guides.values()}
-    best = max(fits, key=lambda name: fits[name], default="")
-    return guides[best] if best and fits[best] else None
+    """Return the guide with the highest score, the first of equals, or None if none matches."""
+    best_guide, best_score = None, 0
+    for guide in guides.values():
+        score = guide.score_match(symptoms, text)
+        if score > best_score:
+            best_guide, best_score = guide, score
+    return best_guide
 
 
 def slugify_guide_name(name: str) -> str:

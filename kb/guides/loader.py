@@ -1,7 +1,4 @@
-"""Load guides from YAML or Markdown with fenced YAML, and check them against the catalogues.
-
-Reports all problems at once.
-"""
+"""Load guides from YAML files or from fenced YAML in Markdown, check them, and report all their problems at once."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +32,7 @@ _UNIT_SECONDS = {"s": 1, "min": 60, "h": 3600}
 
 
 class BadGuides(Exception):
-    """Files that are refused; `problems` are `file:line: reason`, all of them."""
+    """Guide files are invalid; `problems` lists every one as `file:line: reason`."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
@@ -44,7 +41,7 @@ class BadGuides(Exception):
 
 @dataclass(frozen=True, slots=True)
 class GuideVocabulary:
-    """Permitted parts; `checks` maps checks to the keys that they establish."""
+    """The checks and remedies that guides may use; `checks` maps each check to the fact keys that it establishes."""
 
     checks: Mapping[str, tuple[str, ...]]
     exclusive: frozenset[str]
@@ -52,15 +49,21 @@ class GuideVocabulary:
 
 
 def load_guides(*folders: Path, parts: GuideVocabulary) -> Mapping[str, Guide]:
-    """Return guides by id; a site's guide replaces a built-in one. Raises BadGuides."""
+    """Return guides by id; a site's guide replaces a built-in one of the same id.
+
+    Raises:
+        BadGuides: A file is invalid, or there are too many guides.
+    """
     problems = Problems()
     built_in_guides = _load_folder(BUILT_IN, parts, problems)
-    own = {name: guide for folder in folders for name, guide in _load_folder(folder, parts, problems).items()}
-    if len(own) > MAX_GUIDES:
+    site_guides: dict[str, Guide] = {}
+    for folder in folders:
+        site_guides |= _load_folder(folder, parts, problems)
+    if len(site_guides) > MAX_GUIDES:
         problems.add(FilePosition(folders[0]), f"more than {MAX_GUIDES} guides")
     if problems.found:
         raise BadGuides(problems.found)
-    return {**built_in_guides, **own}
+    return {**built_in_guides, **site_guides}
 
 
 def _load_folder(folder: Path, parts: GuideVocabulary, problems: Problems) -> dict[str, Guide]:
@@ -78,69 +81,72 @@ def _load_folder(folder: Path, parts: GuideVocabulary, problems: Problems) -> di
             continue
         document.note_taken_ids("guides", taken_names, problems, "{}: there is a guide of this id already")
         file = validate_document(document, _GuideFileModel, problems)
-        for at, row in enumerate(file.guides if file else ()):
-            guides[row.id] = _build_guide(row, at, document, parts, problems)
+        for number, model in enumerate(file.guides if file else ()):
+            guides[model.id] = _build_guide(model, number, document, parts, problems)
     return guides
 
 
 def _has_plan(path: Path) -> bool:
-    """True for an unreadable file, which is reported later."""
+    """Return whether a Markdown file holds a guide. An unreadable file counts as one, so that it is reported later."""
     try:
         return any(_extract_fenced(path.read_text(encoding="utf-8", errors="replace")).split("\n"))
     except OSError:
         return True
 
 
-def _extract_fenced(given: str) -> str:
-    """Blank all else, keeping line numbers."""
-    inside, kept_lines = False, []
-    for line in given.split("\n"):
-        if inside and line.rstrip() == FENCE_CLOSING:
-            inside = False
-        kept_lines.append(line if inside else "")
-        inside = inside or line.rstrip() == FENCE_OPENING
-    return "\n".join(kept_lines)
+def _extract_fenced(text: str) -> str:
+    """Return the text with every line outside the fences blank, so that line numbers stay."""
+    is_inside = False
+    lines: list[str] = []
+    for line in text.split("\n"):
+        if is_inside and line.rstrip() == FENCE_CLOSING:
+            is_inside = False
+        lines.append(line if is_inside else "")
+        is_inside = is_inside or line.rstrip() == FENCE_OPENING
+    return "\n".join(lines)
 
 
-def _build_guide(model: "_GuideModel", at: int, document: Document, parts: GuideVocabulary, problems: Problems) -> Guide:
-    steps = [_build_step(one, model.steps[n - 1].id if n else "") for n, one in enumerate(model.steps)]
-    for n, step in enumerate(steps):
-        for field, problem in _find_step_problems(step, steps, n, parts):
-            problems.add(document.find_position("guides", at, "steps", n, field), f"{model.id}.{step.id}: {problem}")
+def _build_guide(model: "_GuideModel", number: int, document: Document, parts: GuideVocabulary, problems: Problems) -> Guide:
+    steps: list[GuideStep] = []
+    for step_model in model.steps:
+        steps.append(_build_step(step_model, previous_id=steps[-1].id if steps else ""))
+    for index, step in enumerate(steps):
+        for field, problem in _find_step_problems(step, steps, index, parts):
+            problems.add(document.find_position("guides", number, "steps", index, field), f"{model.id}.{step.id}: {problem}")
     if len({step.id for step in steps}) < len(steps):
         return model.build_guide(steps)
     ordered = _order_steps(steps)
     if ordered is None:
-        problems.add(document.find_position("guides", at, "steps"), f"{model.id}: its steps wait for each other in a circle")
+        problems.add(document.find_position("guides", number, "steps"), f"{model.id}: its steps wait for each other in a circle")
         return model.build_guide(steps)
-    if (deep := _compute_look_depth(ordered)) > MAX_LOOK_DEPTH:
-        problems.add(
-            document.find_position("guides", at, "steps"), f"{model.id}: {deep} looks one after the other, more than {MAX_LOOK_DEPTH}"
-        )
-    for n, field, problem in _find_unobservable_conditions(steps, ordered, parts):
-        problems.add(document.find_position("guides", at, "steps", n, field), f"{model.id}.{steps[n].id}: {problem}")
+    depth = _compute_look_depth(ordered)
+    if depth > MAX_LOOK_DEPTH:
+        position = document.find_position("guides", number, "steps")
+        problems.add(position, f"{model.id}: {depth} looks one after the other, more than {MAX_LOOK_DEPTH}")
+    for index, field, problem in _find_unobservable_conditions(steps, ordered, parts):
+        problems.add(document.find_position("guides", number, "steps", index, field), f"{model.id}.{steps[index].id}: {problem}")
     return model.build_guide(ordered)
 
 
-def _build_step(model: "_StepModel", above: str) -> GuideStep:
-    """Without `after`, a step follows the one above."""
+def _build_step(model: "_StepModel", previous_id: str) -> GuideStep:
+    """Build a step. Without `after` it follows the step written before it."""
     after = model.after
     if after is None:
-        after = (above,) if above else ()
+        after = (previous_id,) if previous_id else ()
     return GuideStep(model.id, model.does, after, model.when, model.look, model.approve, model.wait, model.remedy, model.ask)
 
 
-def _find_step_problems(step: GuideStep, steps: Sequence[GuideStep], at: int, parts: GuideVocabulary) -> Iterable[tuple[str, str]]:
-    """Yield (field, reason) pairs."""
-    names = [step.id for step in steps]
-    if step.id in names[:at]:
+def _find_step_problems(step: GuideStep, steps: Sequence[GuideStep], index: int, parts: GuideVocabulary) -> Iterable[tuple[str, str]]:
+    """Yield each problem as the field that has it and the reason."""
+    step_ids = [other_step.id for other_step in steps]
+    if step.id in step_ids[:index]:
         yield "id", "there is a step of this id already"
-    yield from (("after", f"there is no step {name}") for name in step.after if name not in names)
+    yield from (("after", f"there is no step {name}") for name in step.after if name not in step_ids)
     yield from (("look", f"unknown check {name}") for name in step.look if name not in parts.checks)
-    alone = [name for name in step.look if name in parts.exclusive]
-    if alone and not step.approve:
-        yield "look", f"{', '.join(alone)} needs GPUs for itself: set `approve: true`, and it is proposed for approval"
-    if step.approve and len(alone) < len(step.look):
+    exclusive_checks = [name for name in step.look if name in parts.exclusive]
+    if exclusive_checks and not step.approve:
+        yield "look", f"{', '.join(exclusive_checks)} needs GPUs for itself: set `approve: true`, and it is proposed for approval"
+    if step.approve and len(exclusive_checks) < len(step.look):
         yield "approve", "what disturbs nobody needs no approval and stands in a step of its own"
     if step.approve and not step.look:
         yield "approve", "only a look is marked so; a remedy always needs approval"
@@ -149,43 +155,47 @@ def _find_step_problems(step: GuideStep, steps: Sequence[GuideStep], at: int, pa
 
 
 def _order_steps(steps: Sequence[GuideStep]) -> list[GuideStep] | None:
-    """Dependency order, otherwise as written; None for a cycle."""
-    open_predecessors = {step.id: [name for name in step.after if any(name == step.id for step in steps)] for step in steps}
+    """Return the steps with each after its predecessors, otherwise as written; None for a cycle."""
+    remaining_steps = {step.id: step for step in steps}
+    predecessors = {step.id: [name for name in step.after if name in remaining_steps] for step in steps}
     try:
-        TopologicalSorter(open_predecessors).prepare()
+        TopologicalSorter(predecessors).prepare()
     except CycleError:
         return None
-    placed: dict[str, GuideStep] = {}
-    remaining_steps = {step.id: step for step in steps}
+    ordered: dict[str, GuideStep] = {}
     while remaining_steps:
-        step = next(
-            remaining_step
-            for remaining_step in remaining_steps.values()
-            if all(name in placed for name in open_predecessors[remaining_step.id])
-        )
-        placed[step.id] = remaining_steps.pop(step.id)
-    return list(placed.values())
+        for step_id in remaining_steps:
+            if all(name in ordered for name in predecessors[step_id]):
+                ordered[step_id] = remaining_steps.pop(step_id)
+                break
+    return list(ordered.values())
 
 
 def _compute_look_depth(ordered: Sequence[GuideStep]) -> int:
-    deep: dict[str, int] = {}
+    """Return the largest number of steps in sequence that run checks without an approval."""
+    depths: dict[str, int] = {}
     for step in ordered:
-        deep[step.id] = max((deep.get(name, 0) for name in step.after), default=0) + bool(step.look and not step.approve)
-    return max(deep.values(), default=0)
+        depth_before = max((depths.get(name, 0) for name in step.after), default=0)
+        depths[step.id] = depth_before + bool(step.look and not step.approve)
+    return max(depths.values(), default=0)
 
 
 def _find_unobservable_conditions(
     steps: Sequence[GuideStep], ordered: Sequence[GuideStep], parts: GuideVocabulary
 ) -> Iterable[tuple[int, str, str]]:
-    """Conditions on facts that no earlier step establishes."""
+    """Yield conditions on facts that no earlier step establishes, as step index, field and reason."""
     observed_keys: dict[str, set[str]] = {}
     for step in ordered:
-        before = {key for name in step.after for key in observed_keys.get(name, ())}
+        step_keys: set[str] = set()
+        for name in step.after:
+            step_keys |= observed_keys.get(name, set())
         for condition in step.when:
-            wild = f"{condition.key.rpartition('.')[0]}.*"
-            if condition.key not in before and wild not in before:
+            wildcard = f"{condition.key.rpartition('.')[0]}.*"
+            if condition.key not in step_keys and wildcard not in step_keys:
                 yield steps.index(step), "when", f"no step before it looks for {condition.key}"
-        observed_keys[step.id] = before | {key for name in step.look for key in parts.checks.get(name, ())}
+        for check in step.look:
+            step_keys.update(parts.checks.get(check, ()))
+        observed_keys[step.id] = step_keys
 
 
 def _validate_id(name: str) -> str:
@@ -218,11 +228,11 @@ def _validate_key(key: str) -> str:
     return key
 
 
-def _parse_condition(given: Any) -> Expression:
-    if not isinstance(given, str):
-        raise ValueError(f"an expression must be text, not {given!r}")  # noqa: TRY004  # a validator's refusal is a ValueError
+def _parse_condition(value: Any) -> Expression:
+    if not isinstance(value, str):
+        raise ValueError(f"an expression must be text, not {value!r}")  # noqa: TRY004  # a validator's refusal is a ValueError
     try:
-        expression = Expression(squash_blanks(given) or "true")
+        expression = Expression(squash_blanks(value) or "true")
     except BadExpression as error:
         raise ValueError(f"when: {error}") from error
     if "majority" in expression.mentions:
@@ -230,11 +240,11 @@ def _parse_condition(given: Any) -> Expression:
     return expression
 
 
-def _parse_wait(given: Any) -> timedelta:
-    match = _WAIT_PATTERN.fullmatch(given) if isinstance(given, str) else None
+def _parse_wait(value: Any) -> timedelta:
+    match = _WAIT_PATTERN.fullmatch(value) if isinstance(value, str) else None
     wait = timedelta(seconds=int(match[1]) * _UNIT_SECONDS[match[2]]) if match else timedelta()
     if not timedelta() < wait <= MAX_WAIT:
-        raise ValueError(f"wait must be a time such as 90s or 5min, at most {MAX_WAIT}, not {given!r:.40}")
+        raise ValueError(f"wait must be a time such as 90s or 5min, at most {MAX_WAIT}, not {value!r:.40}")
     return wait
 
 

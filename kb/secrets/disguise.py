@@ -1,4 +1,4 @@
-"""Characters that hide a secret from patterns, not from people: zero-width, terminal colours, look-alikes."""
+"""Undo disguises that hide a secret from patterns but not from people: zero-width characters, colours, look-alikes."""
 
 import re
 import unicodedata
@@ -42,7 +42,7 @@ def select_hiding_test(block: str) -> Callable[[str], bool] | None:
 
 
 def _has_written_signs(text: str) -> bool:
-    """Spelled signs, or characters that terminals do not show."""
+    """Return whether a text has encoded signs, or characters that terminals do not show."""
     if ("%3" in text or "%2" in text or "&" in text) and any(sign in text for sign in _WRITTEN_SIGNS):
         return True
     if text.isprintable():
@@ -86,7 +86,7 @@ def apply_redactions(line: str, plain: str, places: Sequence[int], said: str) ->
 
 
 def _replace_changed_part(line: str, plain: str, places: Sequence[int], said: str) -> str:
-    """If more changed: replace all between the first and last change by its plain reading."""
+    """Replace everything between the first and the last change by its redacted plain reading."""
     same = min(len(plain), len(said))
     head = next((at for at in range(same) if plain[at] != said[at]), same)
     tail = next((at for at in range(same - head) if plain[-1 - at] != said[-1 - at]), same - head)

@@ -8,9 +8,9 @@ from kb.secrets.disguise import apply_redactions
 
 MAX_ESCAPE_LEVELS = 4  # JSON in JSON in JSON, quoted by a log
 _ESCAPED_PATTERN = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|(.))", re.DOTALL)
-_ESCAPE_MEANINGS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
-_CODED_PATTERN = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2}))")
-_BACKSLASH_MARK = "\x01"
+_ESCAPED_CHARACTERS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
+_CODE_POINT_PATTERN = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2}))")
+_BACKSLASH_MARK = "\x01"  # stands for an escaped backslash while the other escapes are decoded
 
 
 def has_escapes(text: str) -> bool:
@@ -18,49 +18,50 @@ def has_escapes(text: str) -> bool:
 
 
 def unescape_once(text: str) -> str:
-    """Decode one level, fast and without positions."""
+    """Decode one level of escapes. This is much faster than the variant that tracks positions."""
     if _BACKSLASH_MARK in text:
-        return _unescape_with_places(text)[0]
+        return _unescape_with_offsets(text)[0]
     text = text.replace("\\\\", _BACKSLASH_MARK)
     if "\\u" in text or "\\x" in text:
-        text = _CODED_PATTERN.sub(lambda found: chr(int(found[1] or found[2], 16)), text)
-    for sign, means in _ESCAPE_MEANINGS.items():
-        text = text.replace(f"\\{sign}", means)
+        text = _CODE_POINT_PATTERN.sub(lambda match: chr(int(match[1] or match[2], 16)), text)
+    for letter, character in _ESCAPED_CHARACTERS.items():
+        text = text.replace(f"\\{letter}", character)
     return text.replace("\\", "").replace(_BACKSLASH_MARK, "\\")
 
 
 def redact_escaped(line: str, clean: Callable[[str], str]) -> str:
-    """Redact what `clean` finds at any level; keep all else as written."""
-    level, depth, plain = 0, 0, line
-    places: Sequence[int] = range(len(line) + 1)
-    while level < MAX_ESCAPE_LEVELS:
-        level += 1
-        while depth < level:
-            before = plain
-            plain, further = _unescape_with_places(plain)
-            places = array("q", (places[at] for at in further))
-            depth += 1
-            if plain == before:  # a backslash that escapes nothing
+    """Redact what `clean` finds at any level of escaping, and keep all other text as written."""
+    decoded_levels, decoded = 0, line
+    offsets: Sequence[int] = range(len(line) + 1)  # of each decoded character in `line`
+    for level in range(1, MAX_ESCAPE_LEVELS + 1):
+        while decoded_levels < level:
+            before = decoded
+            decoded, new_offsets = _unescape_with_offsets(decoded)
+            offsets = array("q", (offsets[offset] for offset in new_offsets))
+            decoded_levels += 1
+            if decoded == before:  # a backslash that escapes nothing
                 return line
-        redacted = clean(plain)
-        if redacted != plain:
-            line = apply_redactions(line, plain, places, redacted)
-            depth, plain, places = 0, line, range(len(line) + 1)
-        elif not has_escapes(plain):
+        redacted = clean(decoded)
+        if redacted != decoded:
+            line = apply_redactions(line, decoded, offsets, redacted)
+            decoded_levels, decoded, offsets = 0, line, range(len(line) + 1)  # decode the changed line from its first level
+        elif not has_escapes(decoded):
             break
     return line
 
 
-def _unescape_with_places(text: str) -> tuple[str, Sequence[int]]:
+def _unescape_with_offsets(text: str) -> tuple[str, Sequence[int]]:
+    """Decode one level; also return the offset in `text` of each decoded character and of the end."""
     parts: list[str] = []
-    places = array("q")
-    at = 0
+    offsets = array("q")
+    end = 0
     for match in _ESCAPED_PATTERN.finditer(text):
-        code, sign = match[1] or match[2], match[3]
-        parts += (text[at : match.start()], chr(int(code, 16)) if code else _ESCAPE_MEANINGS.get(sign, sign))
-        places.extend(range(at, match.start()))
-        places.append(match.start())
-        at = match.end()
-    parts.append(text[at:])
-    places.extend(range(at, len(text) + 1))
-    return "".join(parts), places
+        code, letter = match[1] or match[2], match[3]
+        decoded = chr(int(code, 16)) if code else _ESCAPED_CHARACTERS.get(letter, letter)
+        parts += (text[end : match.start()], decoded)
+        offsets.extend(range(end, match.start()))
+        offsets.append(match.start())
+        end = match.end()
+    parts.append(text[end:])
+    offsets.extend(range(end, len(text) + 1))
+    return "".join(parts), offsets

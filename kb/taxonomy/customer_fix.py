@@ -1,4 +1,4 @@
-"""The customer's repair of a cause that they own: change, block to paste, how to verify.
+"""The repair that a customer makes when they own the cause: what to change, a block to paste, and how to verify it.
 
 Customers paste into a shell, so blocks come from the catalogue, and values from the site's profile or the machine's
 driver, never from a job's output.
@@ -24,28 +24,34 @@ _SAFE_PATTERN = re.compile(r"[A-Za-z0-9_.,:=^-]{1,64}")
 
 @dataclass(frozen=True)
 class CustomerFix:
-    """A repair. `paste`: blocks in order of preference; the last has no slots."""
+    """A repair. `paste` holds the blocks in order of preference; the last one has no slots and always fits."""
 
     change: str
     paste: tuple[str, ...]
     works: str
 
-    def choose_block(self, known: Mapping[str, str]) -> str:
-        """Return the first block with known slots. A value that a shell could expand counts as unknown."""
-        safe = {slot: value for slot, value in known.items() if slot in BLOCK_SLOTS and _SAFE_PATTERN.fullmatch(value)}
-        return next(filled for text in self.paste if (filled := _fill_block(text, safe)) is not None)
+    def choose_block(self, slot_values: Mapping[str, str]) -> str:
+        """Return the first block whose slots all have a value. A value that a shell could expand counts as missing."""
+        safe_values = {slot: value for slot, value in slot_values.items() if slot in BLOCK_SLOTS and _SAFE_PATTERN.fullmatch(value)}
+        for template in self.paste[:-1]:
+            block = _fill_block(template, safe_values)
+            if block is not None:
+                return block
+        return self.paste[-1]
 
 
 def _find_slots(text: str) -> tuple[str, ...]:
     return tuple(slot for slot in SLOT_PATTERN.findall(text) if slot in BLOCK_SLOTS)
 
 
-def _fill_block(text: str, known: Mapping[str, str]) -> str | None:
-    for slot in _find_slots(text):
-        if slot not in known:
+def _fill_block(template: str, slot_values: Mapping[str, str]) -> str | None:
+    """Return the block with its slots filled, or None if one has no value."""
+    block = template
+    for slot in _find_slots(template):
+        if slot not in slot_values:
             return None
-        text = text.replace(f"{{{slot}}}", known[slot])
-    return text
+        block = block.replace(f"{{{slot}}}", slot_values[slot])
+    return block
 
 
 def _validate_block(text: str) -> str:
@@ -64,7 +70,7 @@ def _validate_last_block(blocks: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class CustomerFixRow(StrictModel):
-    """As a taxonomy's file holds it."""
+    """The `customer_fix` of a leaf in a taxonomy file."""
 
     change: Text
     paste: Annotated[tuple[Annotated[str, AfterValidator(_validate_block)], ...], Field(min_length=1), AfterValidator(_validate_last_block)]

@@ -1,4 +1,4 @@
-"""Load taxonomy files; reports all problems at once."""
+"""Load taxonomy files and report all their problems at once."""
 
 import functools
 import re
@@ -28,10 +28,11 @@ _NotEmpty = Field(min_length=1)
 _DIAGNOSED_FIELDS = frozenset(
     {"evidence", "checks", "confirms", "remedies", "suppresses", "customer_words", "customer_fix", "min_hosts", "transient"}
 )
+_REQUIRED_DIAGNOSED_FIELDS = frozenset({"evidence", "checks", "remedies", "customer_words"})
 
 
 class BadTaxonomy(Exception):
-    """Files that are refused; `problems` are `file:line: reason`, all of them."""
+    """Taxonomy files are invalid; `problems` lists every one as `file:line: reason`."""
 
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
@@ -39,7 +40,11 @@ class BadTaxonomy(Exception):
 
 
 def load_taxonomy(*dirs: Path) -> Taxonomy:
-    """Return built-in leaves and those of `dirs`, which override by label. Raises BadTaxonomy."""
+    """Return the built-in leaves and those of `dirs`, which override built-in ones of the same label.
+
+    Raises:
+        BadTaxonomy: A file is invalid, or a leaf refers to an unknown leaf or branch.
+    """
     problems = Problems()
     built_in, titles = _load_built_in()
     leaves, branches = dict(built_in), dict(titles)
@@ -48,19 +53,19 @@ def load_taxonomy(*dirs: Path) -> Taxonomy:
     _cross_check(leaves, branches, problems)
     if problems.found:
         raise BadTaxonomy(problems.found)
-    return Taxonomy({label: leaf.leaf for label, leaf in leaves.items() if leaf.leaf}, branches)
+    return Taxonomy({label: loaded.leaf for label, loaded in leaves.items() if loaded.leaf}, branches)
 
 
 @dataclass(frozen=True, slots=True)
-class _FoundLeaf:
-    """A leaf; None if its file was refused, so that references still resolve."""
+class _LoadedLeaf:
+    """A leaf and its position; `leaf` is None if its file is invalid, so that references to its label still resolve."""
 
     leaf: Leaf | None
-    where: FilePosition
+    position: FilePosition
 
 
 @functools.cache
-def _load_built_in() -> tuple[Mapping[str, _FoundLeaf], Mapping[str, str]]:
+def _load_built_in() -> tuple[Mapping[str, _LoadedLeaf], Mapping[str, str]]:
     problems, branches = Problems(), dict(CATEGORIES)
     leaves = _load_folder(BUILT_IN_FOLDER, branches, problems)
     if problems.found:
@@ -68,51 +73,62 @@ def _load_built_in() -> tuple[Mapping[str, _FoundLeaf], Mapping[str, str]]:
     return leaves, branches
 
 
-def _load_folder(folder: Path, branches: dict[str, str], problems: Problems) -> dict[str, _FoundLeaf]:
-    leaves: dict[str, _FoundLeaf] = {}
+def _load_folder(folder: Path, branches: dict[str, str], problems: Problems) -> dict[str, _LoadedLeaf]:
+    leaves: dict[str, _LoadedLeaf] = {}
     if not folder.is_dir():
         problems.add(FilePosition(folder), "there is no such folder")
-    for document in filter(None, (read_document(path, problems) for path in list_yaml_files(folder))):
+    for path in list_yaml_files(folder):
+        document = read_document(path, problems)
+        if not document:
+            continue
         file = validate_document(document, _TaxonomyFileModel, problems)
-        for label, leaf in (_build_leaves(document, file, branches) if file else _list_refused_leaves(document)).items():
+        loaded_leaves = _build_leaves(document, file, branches) if file else _list_refused_leaves(document)
+        for label, loaded in loaded_leaves.items():
             if label in leaves:
-                problems.add(leaf.where, f"{label} stands also at {leaves[label].where}")
-            leaves[label] = leaf
+                problems.add(loaded.position, f"{label} stands also at {leaves[label].position}")
+            leaves[label] = loaded
     return leaves
 
 
-def _build_leaves(document: Document, file: "_TaxonomyFileModel", branches: dict[str, str]) -> dict[str, _FoundLeaf]:
+def _build_leaves(document: Document, file: "_TaxonomyFileModel", branches: dict[str, str]) -> dict[str, _LoadedLeaf]:
     branches.update({f"{file.category}.{name}": title for name, title in file.branches.items()})
     labels = {name: f"{file.category}.{name}" for name in file.leaves}
     return {
-        labels[name]: _FoundLeaf(row.build_leaf(labels[name]), document.find_position("leaves", name)) for name, row in file.leaves.items()
+        labels[name]: _LoadedLeaf(row.build_leaf(labels[name]), document.find_position("leaves", name)) for name, row in file.leaves.items()
     }
 
 
-def _list_refused_leaves(document: Document) -> dict[str, _FoundLeaf]:
-    plain = document.plain if isinstance(document.plain, dict) else {}
-    names = plain.get("leaves") if isinstance(plain.get("leaves"), dict) else {}
-    return {f"{plain.get('category')}.{name}": _FoundLeaf(None, document.find_position("leaves", name)) for name in names or {}}
+def _list_refused_leaves(document: Document) -> dict[str, _LoadedLeaf]:
+    """Return the labels that an invalid file would define."""
+    content = document.plain if isinstance(document.plain, dict) else {}
+    leaves = content.get("leaves")
+    if not isinstance(leaves, dict):
+        return {}
+    return {f"{content.get('category')}.{name}": _LoadedLeaf(None, document.find_position("leaves", name)) for name in leaves}
 
 
-def _cross_check(leaves: Mapping[str, _FoundLeaf], branches: Mapping[str, str], problems: Problems) -> None:
-    for label, leaf in leaves.items():
+def _cross_check(leaves: Mapping[str, _LoadedLeaf], branches: Mapping[str, str], problems: Problems) -> None:
+    for label, loaded in leaves.items():
+        if loaded.leaf is None:
+            continue
         branch = label.rpartition(".")[0]
-        if leaf.leaf and branch not in branches:
-            problems.add(leaf.where, f"{label}: branch {branch} has no title under branches")
-        for other in leaf.leaf.suppresses if leaf.leaf else ():
-            if other not in leaves or other == label:
-                problems.add(leaf.where, f"{label}: suppresses {other}, which is {'itself' if other == label else 'no leaf'}")
+        if branch not in branches:
+            problems.add(loaded.position, f"{label}: branch {branch} has no title under branches")
+        for suppressed in loaded.leaf.suppresses:
+            if suppressed == label:
+                problems.add(loaded.position, f"{label}: suppresses {suppressed}, which is itself")
+            elif suppressed not in leaves:
+                problems.add(loaded.position, f"{label}: suppresses {suppressed}, which is no leaf")
 
 
-def _build_pattern_validator(shape: str, says: Callable[[str], str]) -> AfterValidator:
+def _build_pattern_validator(pattern: str, format_problem: Callable[[str], str]) -> AfterValidator:
 
-    def check(text: str) -> str:
-        if not re.fullmatch(shape, text):
-            raise ValueError(says(text))
+    def validate(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(format_problem(text))
         return text
 
-    return AfterValidator(check)
+    return AfterValidator(validate)
 
 
 def _validate_category(category: str) -> str:
@@ -127,11 +143,11 @@ def _validate_key(key: str) -> str:
     return key
 
 
-def _parse_when(given: Any) -> Expression:
-    if not isinstance(given, str):
-        raise ValueError(f"when must be text, not {given!r}")  # noqa: TRY004  # a validator's refusal is a ValueError
+def _parse_when(value: Any) -> Expression:
+    if not isinstance(value, str):
+        raise ValueError(f"when must be text, not {value!r}")  # noqa: TRY004  # a validator's refusal is a ValueError
     try:
-        return Expression(squash_blanks(given) or "true")
+        return Expression(squash_blanks(value) or "true")
     except BadExpression as error:
         raise ValueError(f"when: {error}") from error
 
@@ -190,10 +206,10 @@ class _ClueModel(StrictModel):
 
 
 def _validate_evidence(clues: tuple[_ClueModel, ...]) -> tuple[_ClueModel, ...]:
-    names = [clue.id for clue in clues]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"clue {', '.join(twice)} stands twice")
+    ids = [clue.id for clue in clues]
+    duplicate_ids = sorted({clue_id for clue_id in ids if ids.count(clue_id) > 1})
+    if duplicate_ids:
+        raise ValueError(f"clue {', '.join(duplicate_ids)} stands twice")
     if not any(clue.weight > 0 for clue in clues):
         raise ValueError("no evidence for it")
     return clues
@@ -237,16 +253,20 @@ class _LeafModel(StrictModel):
 
     @model_validator(mode="after")
     def _validate_row(self) -> "_LeafModel":
-        if self.only_words and (had := self.model_fields_set & _DIAGNOSED_FIELDS):
-            raise ValueError(f"no look decides what only words tell of, so it has no {', '.join(sorted(had))}")
-        if not self.only_words and (lacks := {"evidence", "checks", "remedies", "customer_words"} - self.model_fields_set):
-            raise ValueError(f"{', '.join(sorted(lacks))} missing; a cause that no look decides says only_words: true")
+        if self.only_words:
+            excess_fields = self.model_fields_set & _DIAGNOSED_FIELDS
+            if excess_fields:
+                raise ValueError(f"no look decides what only words tell of, so it has no {', '.join(sorted(excess_fields))}")
+            return self
+        missing_fields = _REQUIRED_DIAGNOSED_FIELDS - self.model_fields_set
+        if missing_fields:
+            raise ValueError(f"{', '.join(sorted(missing_fields))} missing; a cause that no look decides says only_words: true")
         return self
 
     def build_leaf(self, label: str) -> Leaf:
         leaf_fields = {name: getattr(self, name) for name in type(self).model_fields if name not in ("evidence", "customer_fix")}
         fix = self.customer_fix.fix if self.customer_fix else None
-        return Leaf(label=label, evidence=tuple(evidence_row.clue for evidence_row in self.evidence), customer_fix=fix, **leaf_fields)
+        return Leaf(label=label, evidence=tuple(clue_model.clue for clue_model in self.evidence), customer_fix=fix, **leaf_fields)
 
 
 class _TaxonomyFileModel(StrictModel):

@@ -1,7 +1,7 @@
-"""Taxonomy of root causes: three levels, and per leaf evidence as log-odds over single facts.
+"""Taxonomy of root causes: category, branch and leaf, and for each leaf its evidence as log-odds over single facts.
 
-A leaf's score is its prior plus the weights of matching clues: without clues far below zero, with one decisive clue
-0.95. A file with any problem is refused with all of them.
+A leaf's score is its prior plus the weights of the clues that match. Without clues it lies far below zero; one decisive
+clue lifts it to a probability of 0.95.
 """
 
 import math
@@ -35,7 +35,7 @@ SYMPTOMS = frozenset(
 
 
 class FactLike(Protocol):
-    """What clues read of tools.fact.Fact."""
+    """The part of `tools.fact.Fact` that clues read; this layer may not import it."""
 
     @property
     def key(self) -> str: ...
@@ -55,7 +55,7 @@ class FactLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Clue:
-    """Evidence: matching facts of `key` shift the leaf by `weight` (log-odds, negative = against).
+    """Evidence: facts of `key` for which `when` holds shift the leaf by `weight` log-odds; a negative weight is against it.
 
     `decisive` evidence is specific enough to confirm the leaf.
     """
@@ -72,11 +72,11 @@ class Clue:
     @property
     def low_trust(self) -> bool:
         """Whether a tenant can write what the clue reads."""
-        row = fact_keys.find_key(self.key)
-        return row is not None and row.text
+        fact_key = fact_keys.find_key(self.key)
+        return fact_key is not None and fact_key.text
 
     def matches(self, fact: FactLike, expected: Any = None, majority: Any = None) -> bool:
-        """Match a fact; one from before the last boot only if `when` reads `stale`."""
+        """Return whether a fact matches; one from before the last boot does so only if `when` reads `stale`."""
         if fact.key != self.key or fact.status != "ok" or (fact.stale and "stale" not in self.expression.mentions):
             return False
         return self.expression.is_true_for(
@@ -92,17 +92,18 @@ class Clue:
         )
 
     def format_sentence(self, fact: FactLike, expected: Any = None, majority: Any = None) -> str:
-        """Fill `says`; missing attributes read `?`."""
+        """Fill the slots of `says`; a missing attribute becomes `?`."""
         return fill_slots(self.says, fact.value, fact.device, fact.unit, fact.attrs, expected, majority)
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One root cause. `share`: frequency among incidents, by `share_from`.
+    """One root cause.
 
-    `checks` are passive, `confirms` exclusive. `remedies`: remediations in order, steps joined by ` > `. `suppresses`:
-    leaves whose evidence this explains. `min_hosts` must show it, because causes above the node show on several.
-    `transient`: the job may be restarted unchanged.
+    `share` is its frequency among incidents, according to `share_from`. `checks` lists passive checks and `confirms`
+    exclusive ones. `remedies` lists plans in order; the steps of a plan are joined by ` > `. `suppresses` lists leaves
+    whose evidence this cause explains. At least `min_hosts` hosts must show a cause that lies above the node. A job may
+    be restarted unchanged after a `transient` cause.
     """
 
     label: str
@@ -149,13 +150,14 @@ class Taxonomy:
         return self.leaves[label]
 
     def list_children(self, path: str) -> list[str]:
-        """List categories under "", then branches, then leaves."""
+        """List the paths one level below `path`; an empty path lists the categories."""
         depth = path.count(".") + 2 if path else 1
         prefix = f"{path}." if path else ""
-        return list(dict.fromkeys(".".join(label.split(".")[:depth]) for label in self.leaves if label.startswith(prefix)))
+        children = [".".join(label.split(".")[:depth]) for label in self.leaves if label.startswith(prefix)]
+        return list(dict.fromkeys(children))
 
     def get_title(self, path: str) -> str:
-        """Return the title of a category, branch or leaf, else the path."""
+        """Return the title of a category, branch or leaf; of an unknown path the path itself."""
         leaf = self.leaves.get(path)
         return leaf.title if leaf else self.branches.get(path, path)
 
@@ -164,25 +166,34 @@ class Taxonomy:
         return {**self.branches, **{label: leaf.title for label, leaf in self.leaves.items()}}
 
     def list_clues(self, key: str) -> tuple[tuple[Leaf, Clue], ...]:
-        return self._by_key.get(key, ())
+        return self._clues_by_key.get(key, ())
 
     def without_labels(self, *labels: str) -> "Taxonomy":
-        leaves = {label: leaf for label, leaf in self.leaves.items() if label not in labels}
-        trimmed = {
-            label: replace(leaf, suppresses=tuple(other for other in leaf.suppresses if other in leaves)) for label, leaf in leaves.items()
-        }
-        return Taxonomy(trimmed, self.branches)
+        """Return the taxonomy without these leaves and without references to them."""
+        kept_labels = self.leaves.keys() - set(labels)
+        leaves: dict[str, Leaf] = {}
+        for label, leaf in self.leaves.items():
+            if label in kept_labels:
+                suppressed_labels = tuple(suppressed for suppressed in leaf.suppresses if suppressed in kept_labels)
+                leaves[label] = replace(leaf, suppresses=suppressed_labels)
+        return Taxonomy(leaves, self.branches)
 
     @cached_property
     def decidable(self) -> "Taxonomy":
-        """Leaves that can be diagnosed; the others remain as titles."""
-        leaves = {label: leaf for label, leaf in self.leaves.items() if not leaf.only_words}
-        return Taxonomy(leaves, {**self.branches, **{label: leaf.title for label, leaf in self.leaves.items() if leaf.only_words}})
+        """The taxonomy of the leaves that can be diagnosed; of the others only the titles remain."""
+        leaves: dict[str, Leaf] = {}
+        titles = dict(self.branches)
+        for label, leaf in self.leaves.items():
+            if leaf.only_words:
+                titles[label] = leaf.title
+            else:
+                leaves[label] = leaf
+        return Taxonomy(leaves, titles)
 
     @cached_property
-    def _by_key(self) -> Mapping[str, tuple[tuple[Leaf, Clue], ...]]:
-        index: dict[str, list[tuple[Leaf, Clue]]] = {}
+    def _clues_by_key(self) -> Mapping[str, tuple[tuple[Leaf, Clue], ...]]:
+        clues_by_key: dict[str, list[tuple[Leaf, Clue]]] = {}
         for leaf in self.leaves.values():
             for clue in leaf.evidence:
-                index.setdefault(clue.key, []).append((leaf, clue))
-        return {key: tuple(pairs) for key, pairs in index.items()}
+                clues_by_key.setdefault(clue.key, []).append((leaf, clue))
+        return {key: tuple(clues) for key, clues in clues_by_key.items()}

@@ -159,7 +159,7 @@ async def test_the_first_answer_is_the_likeliest_and_further_ones_are_drawn(endp
 
 
 async def test_an_answer_may_be_kept_short(url: str, sandbox: SandboxModel) -> None:
-    endpoint = OpenAIEndpoint(url, "key", "some-model", most_out=60)
+    endpoint = OpenAIEndpoint(url, "key", "some-model", max_output_tokens=60)
     await said(endpoint)
     await endpoint.aclose()
     assert sandbox.script.asked[0]["max_completion_tokens"] == 60

@@ -181,7 +181,7 @@ def test_the_tree_says_what_proves_what_speaks_against_and_what_moved_it(told: T
 
 def test_what_a_mover_did_is_kept_only_of_labels_still_thought_of() -> None:
     moves = [*build_shifts("words", {LOST: 0.5, HOT: 0.25, OOM: 0.001}), *build_shifts("read", {LOST: 1.2})]
-    assert [(move.by, move.label) for move in moves] == [("words", LOST), ("words", HOT), ("read", LOST)], (
+    assert [(move.source, move.label) for move in moves] == [("words", LOST), ("words", HOT), ("read", LOST)], (
         "less than can be kept is nothing"
     )
     assert serialize_shifts(moves, {OOM: 0.1, LOST: 1.7}) == "w:1:0.5 r:1:1.2"

@@ -118,14 +118,14 @@ def test_switch_codes_know_their_severity() -> None:
 
 
 def test_every_nvlink5_row_decodes_to_itself_in_its_own_layout() -> None:
-    for row in nvlink_errors._load_rows():
-        status = row.status[0] if row.status else 0
-        for pattern, driver in ((row.old, "570.10"), (row.new, "575.10")):
-            found = nvlink_errors.decode_nvlink_error(row.decoded.xid, int(pattern.replace("-", "0"), 2), status, driver)
-            assert found is not None
-            assert (found.xid, found.severity) == (
-                row.decoded.xid,
-                max((row.decoded.severity, found.severity), key=nvlink_errors._SEVERITY_RANKS.__getitem__),
+    for pattern in nvlink_errors._load_patterns():
+        status = pattern.status[0] if pattern.status else 0
+        for bits, driver in ((pattern.intrinfo_before_r575, "570.10"), (pattern.intrinfo, "575.10")):
+            decoded = nvlink_errors.decode_nvlink_error(pattern.error.xid, int(bits.replace("-", "0"), 2), status, driver)
+            assert decoded is not None
+            assert (decoded.xid, decoded.severity) == (
+                pattern.error.xid,
+                max((pattern.error.severity, decoded.severity), key=nvlink_errors._SEVERITY_RANKS.__getitem__),
             )
 
 

@@ -14,7 +14,7 @@ from bot.tenants.leak_detector import LeakDetector
 from bot.tenants.tenant_updates import TenantUpdateHandlers
 from graph.incident.lifecycle import is_settled_for_tenant
 from graph.incident.summarise import _query_job_hosts
-from graph.incident.visibility import _list_channel_hosts, build_host_scope, list_visible_hosts, map_visible_names
+from graph.incident.visibility import _list_channel_hosts, _select_tenant_hosts, build_host_scope, list_visible_hosts, map_visible_names
 from graph.learning.lesson_drafts import draft_lesson
 from graph.ownership import TenantMachines
 from graph.report import Report
@@ -53,7 +53,7 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 _list_channel_hosts,
-                "tuple((name for name in group_hosts if inventory.hosts[name].tenant == origin.tenant)) if origin.tenant else group_hosts",
+                "_select_tenant_hosts(inventory, group_hosts, origin.tenant) if origin.tenant else group_hosts",
                 "group_hosts",
             ),
         ),
@@ -62,7 +62,7 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a customer's channel sees every host",
         "I27",
-        (Edit(_list_channel_hosts, "inventory.hosts[name].tenant == tenant", "inventory.hosts[name].tenant != ''"),),
+        (Edit(_select_tenant_hosts, "inventory.hosts[name].tenant == tenant", "inventory.hosts[name].tenant != ''"),),
         i27_scope,
     ),
     Mutant(
@@ -74,7 +74,7 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "what two customers call theirs means the host of one",
         "I27",
-        (Edit(map_visible_names, "aliases[host.alias.lower()] == 1", "host.alias"),),
+        (Edit(map_visible_names, "alias_counts[host.alias.lower()] == 1", "host.alias"),),
         i27_scope,
     ),
     Mutant(

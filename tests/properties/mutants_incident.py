@@ -126,7 +126,7 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
         (Edit(ModelReasoner.propose_ideas, "require_offered(idea.looks, ids['Looks'], 'look')"),),
     ),
     Mutant("an answer that cannot be read ends the turn", "I16", (Edit(ModelReasoner._ask, "BadAnswer", "ZeroDivisionError"),)),
-    Mutant("a budget refuses nothing", "I16", (Edit(Budget.find_refusal, "so_far.calls >= self.calls", "False"),)),
+    Mutant("a budget refuses nothing", "I16", (Edit(Budget.find_refusal, "spent.calls >= self.calls", "False"),)),
     Mutant(
         "an endpoint that fails is asked on and on", "I16", (Edit(CircuitBreaker.record_result, "self._failures >= self.trips", "False"),)
     ),

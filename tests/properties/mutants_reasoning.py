@@ -201,8 +201,8 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         (
             Edit(
                 _plan_first_round,
-                "_trim_priors(sum_priors(*parts.values()))",
-                "{label: weight + 1.0 for label, weight in _trim_priors(sum_priors(*parts.values())).items()}",
+                "_trim_priors(sum_priors(*source_weights.values()))",
+                "{label: weight + 1.0 for label, weight in _trim_priors(sum_priors(*source_weights.values())).items()}",
             ),
         ),
         when=HIDDEN,
