@@ -304,8 +304,8 @@ def _match_setting(warning: str) -> tuple[str, str] | None:
 def _build_failure_facts(check: str, result: DiagnosticResult) -> list[Fact]:
     if setting := _find_setting(result):
         line = f"{result.test or 'diagnostic'}: not run as it should be, {result.says}"[:300]
-        attrs = {"status": result.status}
-        return [Fact(check, "dcgm.reason", setting[0], device, line=line, attrs=attrs) for device in result.gpus or (None,)]
+        setting_attrs = {"status": result.status}
+        return [Fact(check, "dcgm.reason", setting[0], device, line=line, attrs=setting_attrs) for device in result.gpus or (None,)]
     reason = _classify_reason(result.says) or _classify_reason(result.test) or "other"
     line = f"{result.test or 'diagnostic'}: {result.status}{f', {result.says}' if result.says else ''}"[:300]
     attrs = {"level": int(check[-1]), "reason": reason, "text": result.says[:300]}

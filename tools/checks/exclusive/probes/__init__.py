@@ -18,4 +18,4 @@ def load_probe(name: str) -> str:
 
 def parse_probe_rows(text: str, probe: str) -> list[Mapping[str, Any]]:
     """Return the objects that the probe printed, one a line. No probe prints lines of 2000 characters."""
-    return [record for record in parse_json_lines(text, longest=2000) if record.get("probe") == probe]
+    return [record for record in parse_json_lines(text, max_chars=2000) if record.get("probe") == probe]
