@@ -21,7 +21,7 @@ _EVENT_PATTERN = re.compile(
 )
 _SENSOR_PATTERN = re.compile(r"(.{1,40}?) *\| ([0-9A-F]{2})h \| (\w{1,4}) *\| *[\d.]{1,8} \| *(.{0,80}?)\s*$")
 # Crossed thresholds: `sdr list` says how far, `sdr type` also whether above or below.
-_CROSSED_STATES = frozenset(f"{side}{link_kind}" for side in ("", "u", "l") for link_kind in ("nc", "cr", "nr"))
+_CROSSED_STATES = frozenset({"nc", "cr", "nr", "unc", "ucr", "unr", "lnc", "lcr", "lnr"})
 _DEGREES_PATTERN = re.compile(r"(-?\d{1,3}(?:\.\d+)?) degrees C")
 _INLET_PATTERN = re.compile(r"(?i)inlet|ambient|intake|front ?panel temp|sys(?:tem)? in\b")
 _NO_BMC_PATTERN = re.compile(
@@ -45,8 +45,7 @@ _EVENT_KIND_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("temperature", re.compile(r"(?i)temp.*upper (?:critical|non-recoverable)")),
 )  # fmt: skip
 
-
-# events of a healthy machine
+# Events of a healthy machine.
 _ORDINARY_PATTERN = re.compile(
     r"(?i)boot|log area|event log\w* (?:clear|disab)|timestamp|clock sync|power (?:off|down|on|cycle|reset)|acpi|presence|button|session|"
     r"version|initiated|initialized|installed|enabled|state deasserted|transition to (?:ok|running|active|idle)|fully redundant|redundancy regained|"
@@ -55,56 +54,64 @@ _ORDINARY_PATTERN = re.compile(
 
 
 def is_events(text: str) -> bool:
-    return any(_EVENT_PATTERN.match(line) for line in split_lines(text[:4096])[:10]) or bool(
-        _EMPTY_PATTERN.search(text[:400]) or _NO_BMC_PATTERN.search(text[:400])
-    )
+    if _has_event_lines(split_lines(text[:4096])[:10]):
+        return True
+    return bool(_EMPTY_PATTERN.search(text[:400]) or _NO_BMC_PATTERN.search(text[:400]))
+
+
+def _has_event_lines(lines: Sequence[str]) -> bool:
+    return any(_EVENT_PATTERN.match(line) for line in lines)
 
 
 def parse_events(text: str) -> Sequence[Fact]:
-    """Return faults still asserted and rows of unknown kind. Times count as UTC: the log names no zone."""
-    if (match := _NO_BMC_PATTERN.search(text)) and not any(_EVENT_PATTERN.match(line) for line in split_lines(text)):
-        return [Fact(CHECK, "check.skipped", "no_device", line=f"the BMC cannot be asked: {match[0]}"[:200])]
-    standing_events: dict[tuple[str, str, str], list[tuple[datetime | None, str]]] = {}
-    unknown: list[str] = []
-    for line in split_lines(text):
-        row = _EVENT_PATTERN.match(line)
-        kind = _classify_event(f"{row[3]} {row[4]}") if row else ""
-        if row and not kind and row[5] != "Deasserted" and not _ORDINARY_PATTERN.search(f"{row[3]} {row[4]}"):
-            unknown.append(line.strip())
-        if row and kind:
-            name = (kind, row[3], row[4])
-            if row[5] == "Deasserted":
-                standing_events.pop(name, None)
-            else:
-                standing_events.setdefault(name, []).append((_parse_event_time(row[1], row[2] or ""), line.strip()))
+    """Return the faults that are still asserted and the events of unknown kind.
+
+    Times count as UTC, because the log names no time zone.
+    """
+    lines = split_lines(text)
+    if (no_bmc := _NO_BMC_PATTERN.search(text)) and not _has_event_lines(lines):
+        return [Fact(CHECK, "check.skipped", "no_device", line=f"the BMC cannot be asked: {no_bmc[0]}"[:200])]
+    asserted_events: dict[tuple[str, str, str], list[tuple[datetime | None, str]]] = {}
+    unknown_lines: list[str] = []
+    for line in lines:
+        event = _EVENT_PATTERN.match(line)
+        if event is None:
+            continue
+        date, clock, sensor, description, direction = event.groups()
+        kind = _classify_event(f"{sensor} {description}")
+        if direction == "Deasserted":
+            asserted_events.pop((kind, sensor, description), None)
+        elif kind:
+            occurrence = (_parse_event_time(date, clock or ""), line.strip())
+            asserted_events.setdefault((kind, sensor, description), []).append(occurrence)
+        elif not _ORDINARY_PATTERN.search(f"{sensor} {description}"):
+            unknown_lines.append(line.strip())
     facts = [
-        Fact(
-            CHECK,
-            "ipmi.event",
-            kind,
-            line=rows[-1][1][:300],
-            time=rows[-1][0],
-            attrs={
-                "sensor": sensor[:80],
-                "text": text[:120],
-                "count": len(rows),
-                "when": f" of {rows[-1][0]:%Y-%m-%d}" if rows[-1][0] else "",
-            },
-        )
-        for (kind, sensor, text), rows in standing_events.items()
+        _build_event_fact(kind, sensor, description, occurrences) for (kind, sensor, description), occurrences in asserted_events.items()
     ]
-    facts += build_not_understood_facts(CHECK, unknown)
+    facts += build_not_understood_facts(CHECK, unknown_lines)
     return facts or [Fact(CHECK, "ipmi.event", status=Status.ABSENT, line="no trouble in the BMC's event log")]
 
 
-def _classify_event(words: str) -> str:
-    return next((kind for kind, pattern in _EVENT_KIND_PATTERNS if pattern.search(words[:240])), "")
+def _build_event_fact(kind: str, sensor: str, description: str, occurrences: Sequence[tuple[datetime | None, str]]) -> Fact:
+    latest_time, latest_line = occurrences[-1]
+    attrs = {
+        "sensor": sensor[:80],
+        "text": description[:120],
+        "count": len(occurrences),
+        "when": f" of {latest_time:%Y-%m-%d}" if latest_time else "",
+    }
+    return Fact(CHECK, "ipmi.event", kind, line=latest_line[:300], time=latest_time, attrs=attrs)
+
+
+def _classify_event(description: str) -> str:
+    return next((kind for kind, pattern in _EVENT_KIND_PATTERNS if pattern.search(description[:240])), "")
 
 
 def _parse_event_time(date: str, clock: str) -> datetime | None:
-    shape = "%m/%d/%Y %H:%M:%S" if len(date) == 10 else "%m/%d/%y %H:%M:%S"
+    date_format = "%m/%d/%Y %H:%M:%S" if len(date) == 10 else "%m/%d/%y %H:%M:%S"
     try:
-        return datetime.strptime(f"{date} {clock}", shape).replace(tzinfo=UTC)
+        return datetime.strptime(f"{date} {clock}", date_format).replace(tzinfo=UTC)
     except ValueError:
         return None
 
@@ -114,20 +121,30 @@ def is_sensors(text: str) -> bool:
 
 
 def parse_sensors(text: str) -> Sequence[Fact]:
-    """Return the hottest inlet and faulty sensors. State `ns`: not fitted."""
-    rows = [row for row in map(_SENSOR_PATTERN.match, split_lines(text)) if row]
-    inlets = [
-        (float(match[1]), row[0].strip()) for row in rows if _INLET_PATTERN.search(row[1]) and (match := _DEGREES_PATTERN.search(row[4]))
-    ]
-    facts = []
-    if inlets:
-        hottest, line = max(inlets)
-        facts.append(Fact(CHECK, "ipmi.inlet", int(hottest), unit="C", line=line[:200]))
-    for row in rows:
-        kind = _classify_event(f"{row[1]} {row[4]}") or (_classify_sensor(row[1]) if row[3] in _CROSSED_STATES else "")
-        if kind in ("psu", "fan", "temperature") and row[3] != "ns":
-            facts.append(Fact(CHECK, "ipmi.sensor", kind, line=row[0].strip()[:200], attrs={"sensor": row[1].strip(), "text": row[4]}))
-    return facts or [Fact(CHECK, "ipmi.sensor", status=Status.ABSENT, line=f"{len(rows)} sensors, none in trouble")]
+    """Return the temperature of the hottest air inlet and the faulty sensors."""
+    sensors = [match for match in map(_SENSOR_PATTERN.match, split_lines(text)) if match]
+    facts = _build_inlet_facts(sensors)
+    for sensor in sensors:
+        name, state, reading = sensor[1], sensor[3], sensor[4]
+        kind = _classify_event(f"{name} {reading}")
+        if not kind and state in _CROSSED_STATES:
+            kind = _classify_sensor(name)
+        is_fitted = state != "ns"
+        if is_fitted and kind in ("psu", "fan", "temperature"):
+            facts.append(Fact(CHECK, "ipmi.sensor", kind, line=sensor[0].strip()[:200], attrs={"sensor": name.strip(), "text": reading}))
+    return facts or [Fact(CHECK, "ipmi.sensor", status=Status.ABSENT, line=f"{len(sensors)} sensors, none in trouble")]
+
+
+def _build_inlet_facts(sensors: Sequence[re.Match[str]]) -> list[Fact]:
+    inlets = []
+    for sensor in sensors:
+        degrees = _DEGREES_PATTERN.search(sensor[4])
+        if degrees and _INLET_PATTERN.search(sensor[1]):
+            inlets.append((float(degrees[1]), sensor[0].strip()))
+    if not inlets:
+        return []
+    temperature, line = max(inlets)
+    return [Fact(CHECK, "ipmi.inlet", int(temperature), unit="C", line=line[:200])]
 
 
 def _classify_sensor(name: str) -> str:
@@ -146,9 +163,10 @@ def parse_ipmitool_error(text: str) -> Sequence[Fact]:
 
 def merge_absent_facts(facts: Sequence[Fact]) -> Sequence[Fact]:
     """Report `absent` once per key, and only if no command found trouble."""
-    quiet = [fact for fact in facts if fact.status is Status.ABSENT]
-    loud = [fact for fact in facts if fact.status is not Status.ABSENT]
-    return [*loud, *{fact.key: fact for fact in quiet if not any(other.key == fact.key for other in loud)}.values()]
+    trouble_facts = [fact for fact in facts if fact.status is not Status.ABSENT]
+    trouble_keys = {fact.key for fact in trouble_facts}
+    absent_facts = {fact.key: fact for fact in facts if fact.status is Status.ABSENT and fact.key not in trouble_keys}
+    return [*trouble_facts, *absent_facts.values()]
 
 
 def _build_sensor_command(name: str, kind: str) -> Command:

@@ -23,7 +23,7 @@ _NO_ENGINE_PATTERN = re.compile(
 )
 # unobserved, not a fault: docker may be switched off on a Slurm node
 NOT_RUNNING = "docker is installed and not running: its daemon does not answer, so nobody knows of any container"
-_HEAD_PATTERN = re.compile(r"== container ([0-9a-f]{12,64})\s*$")
+_HEADER_PATTERN = re.compile(r"== container ([0-9a-f]{12,64})\s*$")
 _STATUS_PATTERN = re.compile(r"== status (\d{1,3})\s*$")
 _GPU_PATTERN = re.compile(r"(?m)^GPU \d{1,3}: ")
 _NVML_ERRORS: tuple[tuple[str, str], ...] = (
@@ -31,16 +31,21 @@ _NVML_ERRORS: tuple[tuple[str, str], ...] = (
     ("driver_library_mismatch", "Driver/library version mismatch"),
     ("no_devices", "No devices were found"),
 )
+_TIMEOUT_STATUSES = (124, 137)  # of `timeout` when it ended the command
+_NOT_STARTED_STATUSES = (126, 127)  # of a shell that cannot run the command or does not find it
+_MAX_CONTAINERS = 64
 
 
 def is_info(text: str) -> bool:
-    return (text.lstrip().startswith("{") and '"Runtimes"' in text and '"ID"' in text[:2000]) or _NO_ENGINE_PATTERN.search(
-        text[:4096]
-    ) is not None
+    is_json_info = text.lstrip().startswith("{") and '"Runtimes"' in text and '"ID"' in text[:2000]
+    return is_json_info or _NO_ENGINE_PATTERN.search(text[:4096]) is not None
 
 
 def parse_info(text: str) -> Sequence[Fact]:
-    """Return runtimes and cgroup driver. Without its daemon the client exits 0 with the error in `ServerErrors`."""
+    """Return the runtimes and the cgroup driver.
+
+    If the daemon does not answer, the client exits with 0 and prints the error in `ServerErrors`.
+    """
     info = next(parse_json_lines(text), None)
     runtimes = info.get("Runtimes") if info else None
     if not isinstance(runtimes, Mapping) and _NO_ENGINE_PATTERN.search(text):
@@ -57,7 +62,9 @@ def parse_info(text: str) -> Sequence[Fact]:
         Fact(CHECK, "docker.nvidia_runtime", any("nvidia" in name for name in names), line=line, attrs={"cdi": bool(devices)}),
     ]
     driver = str(info.get("CgroupDriver") or "")[:30]
-    return facts + ([Fact(CHECK, "docker.cgroup_driver", driver, line=f"CgroupDriver {driver}")] if driver else [])
+    if driver:
+        facts.append(Fact(CHECK, "docker.cgroup_driver", driver, line=f"CgroupDriver {driver}"))
+    return facts
 
 
 def is_list(text: str) -> bool:
@@ -65,14 +72,15 @@ def is_list(text: str) -> bool:
 
 
 def parse_list(text: str) -> Sequence[Fact]:
-    """Return only the status; inspecting reports the rest."""
-    rows = list(parse_json_lines(text))
-    if not rows:
+    """Return the containers' status only; their inspection reports the rest."""
+    containers = list(parse_json_lines(text))
+    if not containers:
         raise Unreadable("no whole JSON object")
-    return [
-        _build_status_fact(str(row.get("ID", "")), str(row.get("State", "")), str(row.get("Names", "")), {"image": row.get("Image")})
-        for row in rows[:64]
-    ]
+    facts = []
+    for container in containers[:_MAX_CONTAINERS]:
+        container_id, status, name = (str(container.get(field, "")) for field in ("ID", "State", "Names"))
+        facts.append(_build_status_fact(container_id, status, name, {"image": container.get("Image")}))
+    return facts
 
 
 def is_inspected(text: str) -> bool:
@@ -80,143 +88,126 @@ def is_inspected(text: str) -> bool:
 
 
 def parse_inspected(text: str) -> Sequence[Fact]:
-    rows = list(parse_json_lines(text))
-    if not rows:
+    containers = list(parse_json_lines(text))
+    if not containers:
         raise Unreadable("no whole JSON object")
-    return [fact for row in rows[:64] if _has_gpus(row) for fact in _build_container_facts(row)]
+    gpu_containers = [container for container in containers[:_MAX_CONTAINERS] if _has_gpus(container)]
+    return [fact for container in gpu_containers for fact in _build_container_facts(container)]
 
 
 def _has_gpus(container: Mapping[str, Any]) -> bool:
-    return (
-        "nvidia" in str(container.get("runtime"))
-        or bool(container.get("requests"))
-        or "/dev/nvidia" in json.dumps(container.get("devices"))
-    )
+    if "nvidia" in str(container.get("runtime")) or container.get("requests"):
+        return True
+    return "/dev/nvidia" in json.dumps(container.get("devices"))
 
 
 def _build_container_facts(container: Mapping[str, Any]) -> Iterator[Fact]:
-    name, shared = str(container.get("id", "")), container.get("shm")
-    more = {
+    container_id, shared_bytes = str(container.get("id", "")), container.get("shm")
+    device = _shorten_container_id(container_id)
+    details = {
         "image": container.get("image"),
         "exit": container.get("exit"),
         "oom": container.get("oom"),
         "started": container.get("started"),
         "text": container.get("error"),
     }
-    yield _build_status_fact(name, str(container.get("status", "")), str(container.get("name", "")), more)
-    own = str(container.get("ipc", "")) in ("", "private", "shareable")
-    if own and isinstance(shared, int) and not isinstance(shared, bool) and 0 < shared < 1 << 62:
-        yield Fact(
-            CHECK,
-            "container.shm_bytes",
-            shared,
-            _shorten_container_id(name),
-            unit="B",
-            line=f"{_shorten_container_id(name)}: ShmSize {shared}",
-        )
-    cuda = next(
-        (
-            v
-            for v in (container.get("cuda"), *_as_list(container.get("cuda_env")))
-            if isinstance(v, str) and re.match(r"\d{1,2}\.\d{1,2}", v)
-        ),
-        None,
-    )
-    if cuda:
-        yield Fact(
-            CHECK,
-            "container.cuda",
-            cuda[:20],
-            _shorten_container_id(name),
-            line=f"{_shorten_container_id(name)}: image {str(container.get('image'))[:120]}, CUDA {cuda[:20]}",
-        )
+    yield _build_status_fact(container_id, str(container.get("status", "")), str(container.get("name", "")), details)
+    has_own_shm = str(container.get("ipc", "")) in ("", "private", "shareable")
+    if has_own_shm and isinstance(shared_bytes, int) and not isinstance(shared_bytes, bool) and 0 < shared_bytes < 1 << 62:
+        yield Fact(CHECK, "container.shm_bytes", shared_bytes, device, unit="B", line=f"{device}: ShmSize {shared_bytes}")
+    if cuda := _find_cuda_version(container):
+        line = f"{device}: image {str(container.get('image'))[:120]}, CUDA {cuda[:20]}"
+        yield Fact(CHECK, "container.cuda", cuda[:20], device, line=line)
 
 
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+def _find_cuda_version(container: Mapping[str, Any]) -> str:
+    """Return the image's label, else the container's environment variable; an empty text if neither is a version."""
+    environment = container.get("cuda_env")
+    candidates = [container.get("cuda"), *(environment if isinstance(environment, list) else [])]
+    return next((text for text in candidates if isinstance(text, str) and re.match(r"\d{1,2}\.\d{1,2}", text)), "")
 
 
-def _build_status_fact(name: str, status: str, called: str, more: Mapping[str, Any]) -> Fact:
-    attributes = {
-        key: value if isinstance(value, bool | int) else str(value)[:200] for key, value in more.items() if value not in (None, "", False)
-    }
-    called = called.lstrip("/")[:100]
-    line = f"{_shorten_container_id(name)} {called}: {status}"[:300]
-    return Fact(
-        CHECK, "container.status", status[:20] or "unknown", _shorten_container_id(name), line=line, attrs={"name": called, **attributes}
-    )
+def _build_status_fact(container_id: str, status: str, name: str, details: Mapping[str, Any]) -> Fact:
+    device, name = _shorten_container_id(container_id), name.lstrip("/")[:100]
+    attrs: dict[str, Any] = {"name": name}
+    for key, value in details.items():
+        if value not in (None, "", False):
+            attrs[key] = value if isinstance(value, bool | int) else str(value)[:200]
+    line = f"{device} {name}: {status}"[:300]
+    return Fact(CHECK, "container.status", status[:20] or "unknown", device, line=line, attrs=attrs)
 
 
-def _shorten_container_id(name: str) -> str:
-    return name[:12] if re.fullmatch(r"[0-9a-f]{12,64}", name) else "container"
+def _shorten_container_id(container_id: str) -> str:
+    return container_id[:12] if re.fullmatch(r"[0-9a-f]{12,64}", container_id) else "container"
 
 
 def split_container_answers(text: str) -> Iterator[tuple[str, str, int | None]]:
-    """Yield (container, text, exit status or None) from the kit's frames."""
-    name, lines = "", list[str]()
+    """Yield each container's id, its output and its exit status. The status is None if the command did not end."""
+    container_id, lines = "", list[str]()
     for line in text.split("\n"):  # the kit ends lines with \n only
-        if head := _HEAD_PATTERN.match(line):
-            if name:
-                yield name, "\n".join(lines), None
-            name, lines = head[1], []
-        elif name and (status := _STATUS_PATTERN.match(line)):
-            yield name, "\n".join(lines), int(status[1])
-            name, lines = "", []
-        elif name:
+        if header := _HEADER_PATTERN.match(line):
+            if container_id:
+                yield container_id, "\n".join(lines), None
+            container_id, lines = header[1], []
+        elif container_id and (status := _STATUS_PATTERN.match(line)):
+            yield container_id, "\n".join(lines), int(status[1])
+            container_id, lines = "", []
+        elif container_id:
             lines.append(line)
-    if name:
-        yield name, "\n".join(lines), None
+    if container_id:
+        yield container_id, "\n".join(lines), None
 
 
 def build_frame_sniffer(is_inner_format: Callable[[str], bool]) -> Callable[[str], bool]:
-    def sniff(text: str) -> bool:
-        return _HEAD_PATTERN.match(text.lstrip("\n").split("\n", 1)[0]) is not None and is_inner_format(text[:65536])
+    """Recognise an output that is made of container frames and has the inner format."""
 
-    return sniff
+    def is_framed_format(text: str) -> bool:
+        first_line = text.lstrip("\n").split("\n", 1)[0]
+        return _HEADER_PATTERN.match(first_line) is not None and is_inner_format(text[:65536])
+
+    return is_framed_format
 
 
 def parse_devices(text: str) -> Sequence[Fact]:
     """Return whether `nvidia-smi -L` finds GPUs inside the containers.
 
-    An image without nvidia-smi gives no fact; a container not asked or too slow is unobserved.
+    An image without nvidia-smi gives no fact. A container that was not asked or did not answer in time is unobserved.
     """
-    return [fact for name, answer, status in split_container_answers(text) if (fact := _build_nvml_fact(name, answer.strip(), status))]
+    facts = [_build_nvml_fact(container_id, output.strip(), status) for container_id, output, status in split_container_answers(text)]
+    return [fact for fact in facts if fact]
 
 
-def _build_nvml_fact(name: str, said: str, status: int | None) -> Fact | None:
-    line = (split_lines(said) or [""])[0][:200]
-    if value := _classify_nvml_output(said, status):
-        return Fact(
-            *(CHECK, "container.nvml", value, _shorten_container_id(name)), line=line or f"exit status {status}", attrs={"id": name}
-        )
+def _build_nvml_fact(container_id: str, output: str, status: int | None) -> Fact | None:
+    device, attrs = _shorten_container_id(container_id), {"id": container_id}
+    first_line = (split_lines(output) or [""])[0][:200]
+    if value := _classify_nvml_output(output, status):
+        return Fact(CHECK, "container.nvml", value, device, line=first_line or f"exit status {status}", attrs=attrs)
     if status is None:
-        reason = line or "not asked: one look enters four containers"
-        return Fact(CHECK, "container.nvml", device=_shorten_container_id(name), status=Status.UNREADABLE, line=reason, attrs={"id": name})
+        reason = first_line or "not asked: one look enters four containers"
+        return Fact(CHECK, "container.nvml", device=device, status=Status.UNREADABLE, line=reason, attrs=attrs)
     if status in _TIMEOUT_STATUSES:
-        return Fact(
-            CHECK, "container.nvml", device=_shorten_container_id(name), status=Status.TIMEOUT, line="no answer in 20 s", attrs={"id": name}
-        )
+        return Fact(CHECK, "container.nvml", device=device, status=Status.TIMEOUT, line="no answer in 20 s", attrs=attrs)
     return None
 
 
-_TIMEOUT_STATUSES = (124, 137)  # of `timeout` when it ended the command
-
-
-def _classify_nvml_output(said: str, status: int | None) -> str:
-    error_value = next((value for value, words in _NVML_ERRORS if words in said), "")
+def _classify_nvml_output(output: str, status: int | None) -> str:
+    """Return the fact's value; an empty text if nvidia-smi did not run to its end."""
+    error_value = next((value for value, words in _NVML_ERRORS if words in output), "")
     if error_value:
         return error_value
-    if status is None or status in (126, 127, *_TIMEOUT_STATUSES) or "executable file not found" in said or "no such file" in said.lower():
+    if status is None or status in _TIMEOUT_STATUSES or status in _NOT_STARTED_STATUSES:
         return ""
-    return "ok" if status == 0 and _GPU_PATTERN.search(said) else "failed"
+    if "executable file not found" in output or "no such file" in output.lower():
+        return ""
+    return "ok" if status == 0 and _GPU_PATTERN.search(output) else "failed"
 
 
 def drop_repeated_statuses(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Drop the list's status of inspected containers."""
-    reported_devices = {
+    """Drop the status that `docker ps` printed of a container if the inspection reported it as well."""
+    inspected_devices = {
         fact.device for fact in facts if fact.check == CHECK and (fact.key == "container.shm_bytes" or "started" in fact.attrs)
     }
-    return [f for f in facts if f.key != "container.status" or "started" in f.attrs or f.device not in reported_devices]
+    return [fact for fact in facts if fact.key != "container.status" or "started" in fact.attrs or fact.device not in inspected_devices]
 
 
 CHECKS = (

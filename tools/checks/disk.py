@@ -21,7 +21,7 @@ from tools.fact import Fact, Status, build_unobserved_fact
 CHECK = "disk"
 _SPACE_PATTERN = re.compile(r"(\S+) +(\S+) +(\d+) +(\d+) +(-?\d+) +(\d{1,3}%|-) +(/.*)$")
 _INODES_PATTERN = re.compile(r"(\S+) +(\d+|-) +(\d+|-) +(-?\d+|-) +(\d{1,3}%|-) +(/.*)$")
-_TROUBLE_PATTERN = re.compile(
+_DF_ERROR_PATTERN = re.compile(
     r"df: (.{1,200}?): (Permission denied|Stale file handle|Transport endpoint is not connected|Input/output error|.{1,80})$"
 )
 _SHARED_HEAD_PATTERN = re.compile(r"Filesystem +Type +IUse% +1B-blocks +Avail +Use% +Mounted on")
@@ -54,20 +54,21 @@ def is_space(text: str) -> bool:
 
 
 def parse_space(text: str) -> Sequence[Fact]:
-    head = re.search(r"(?m)^Filesystem +Type +1(024|K)?", text)
-    unit = 1024 if head and head[1] else 1
+    header = re.search(r"(?m)^Filesystem +Type +1(024|K)?", text)
+    block_bytes = 1024 if header and header[1] else 1
     facts: list[Fact] = []
     for line in split_lines(text):
         match = _SPACE_PATTERN.match(line)
         if not match or match[2] in _IMAGE_FILE_SYSTEMS:
             continue
-        size, used, free = (int(match[at][:18]) * unit for at in (3, 4, 5))
+        size, used, free = (int(match[column][:18]) * block_bytes for column in (3, 4, 5))
+        mount = match[7]
         attrs = {"fstype": match[2], "source": match[1]}
-        facts.append(Fact(CHECK, "disk.size_bytes", size, match[7], unit="B", line=line, attrs=attrs))
-        facts.append(Fact(CHECK, "disk.free_bytes", max(0, free), match[7], unit="B", line=line, attrs=attrs))
+        facts.append(Fact(CHECK, "disk.size_bytes", size, mount, unit="B", line=line, attrs=attrs))
+        facts.append(Fact(CHECK, "disk.free_bytes", max(0, free), mount, unit="B", line=line, attrs=attrs))
         if used + free > 0:
-            percent = -(-100 * used // (used + max(0, free))) if used else 0
-            facts.append(Fact(CHECK, "disk.used_percent", percent, match[7], unit="%", line=line, attrs=attrs))
+            percent = -(-100 * used // (used + max(0, free))) if used else 0  # rounded up, as df does
+            facts.append(Fact(CHECK, "disk.used_percent", percent, mount, unit="%", line=line, attrs=attrs))
     return _add_unreadable_mounts(facts, text)
 
 
@@ -76,14 +77,18 @@ def is_inodes(text: str) -> bool:
 
 
 def parse_inodes(text: str) -> Sequence[Fact]:
+    """Return inodes in use by mount; skip file systems without a fixed number of inodes, and loop devices."""
     facts: list[Fact] = []
-    rows = 0
+    mount_count = 0
     for line in split_lines(text):
         match = _INODES_PATTERN.match(line)
-        rows += match is not None
-        if match and match[5] != "-" and match[2] not in ("0", "-") and not match[1].startswith("/dev/loop"):
-            facts.append(Fact(CHECK, "disk.inodes_percent", int(match[5][:-1]), match[6], unit="%", line=line))
-    return _add_unreadable_mounts(facts, text) if facts or not rows else facts
+        if match is None:
+            continue
+        mount_count += 1
+        source, inodes, percent, mount = match[1], match[2], match[5], match[6]
+        if percent != "-" and inodes not in ("0", "-") and not source.startswith("/dev/loop"):
+            facts.append(Fact(CHECK, "disk.inodes_percent", int(percent[:-1]), mount, unit="%", line=line))
+    return _add_unreadable_mounts(facts, text) if facts or not mount_count else facts
 
 
 def is_shared(text: str) -> bool:
@@ -93,35 +98,29 @@ def is_shared(text: str) -> bool:
 def parse_shared(text: str) -> Sequence[Fact]:
     facts: list[Fact] = []
     for match in filter(None, map(_SHARED_ROW_PATTERN.match, split_lines(text))):
-        attrs = {"fstype": match[2], "source": match[1]}
-        shows = {"disk.inodes_percent": match[3], "disk.used_percent": match[6]}
-        facts += [
-            Fact(CHECK, key, int(cell[:-1]), match[7], unit="%", line=match[0].strip(), attrs=attrs)
-            for key, cell in shows.items()
-            if cell != "-"
-        ]
-        if match[4].isdigit():
-            facts.append(Fact(CHECK, "disk.size_bytes", int(match[4]), match[7], unit="B", line=match[0].strip(), attrs=attrs))
-        if match[5].isdigit():
-            facts.append(Fact(CHECK, "disk.free_bytes", int(match[5]), match[7], unit="B", line=match[0].strip(), attrs=attrs))
-    return [
-        *facts,
-        *(
-            build_unobserved_fact(CHECK, Status.UNREADABLE, line.strip()[:300])
-            for line in split_lines(text)
-            if _TROUBLE_PATTERN.match(line)
-        ),
-    ]
+        source, file_system, inodes_percent, size, free, used_percent, mount = match.groups()
+        line = match[0].strip()
+        attrs = {"fstype": file_system, "source": source}
+        for key, percent in (("disk.inodes_percent", inodes_percent), ("disk.used_percent", used_percent)):
+            if percent != "-":
+                facts.append(Fact(CHECK, key, int(percent[:-1]), mount, unit="%", line=line, attrs=attrs))
+        for key, count in (("disk.size_bytes", size), ("disk.free_bytes", free)):
+            if count.isdigit():
+                facts.append(Fact(CHECK, key, int(count), mount, unit="B", line=line, attrs=attrs))
+    return [*facts, *_build_df_error_facts(text)]
+
+
+def _build_df_error_facts(text: str) -> list[Fact]:
+    error_lines = [line.strip() for line in split_lines(text) if _DF_ERROR_PATTERN.match(line)]
+    return [build_unobserved_fact(CHECK, Status.UNREADABLE, line[:300]) for line in error_lines]
 
 
 def _add_unreadable_mounts(facts: list[Fact], text: str) -> list[Fact]:
-    """Add mounts that df could not query. Raise Unreadable without any mount."""
-    unreadable = [
-        build_unobserved_fact(CHECK, Status.UNREADABLE, line.strip()[:300]) for line in split_lines(text) if _TROUBLE_PATTERN.match(line)
-    ]
-    if not facts and not unreadable:
+    """Add the mounts that df could not query. Raise Unreadable if the output has no mount at all."""
+    unreadable_mounts = _build_df_error_facts(text)
+    if not facts and not unreadable_mounts:
         raise Unreadable("a head and no row of a mount")
-    return facts + unreadable
+    return facts + unreadable_mounts
 
 
 def is_mounts(text: str) -> bool:
@@ -133,27 +132,29 @@ def parse_mounts(text: str) -> Sequence[Fact]:
         tree = json.loads(text[: text.rfind("}") + 1])
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"expected JSON: {error}") from error
-    rows = tree.get("filesystems") if isinstance(tree, dict) else None
-    if not isinstance(rows, list):
+    top_mounts = tree.get("filesystems") if isinstance(tree, dict) else None
+    if not isinstance(top_mounts, list):
         raise Unreadable("expected a list of filesystems")
-    mounts = {}
-    for mount in _flatten_mounts(rows):
-        target, kind, options = (str(mount.get(name, "")) for name in ("target", "fstype", "options"))
-        if kind not in _DATA_FILE_SYSTEMS and not kind.startswith("fuse."):
+    facts_by_target = {}
+    for mount in _iter_mounts(top_mounts):
+        target, file_system, options = (str(mount.get(name, "")) for name in ("target", "fstype", "options"))
+        if file_system not in _DATA_FILE_SYSTEMS and not file_system.startswith("fuse."):
             continue
-        line = f"{target} {mount.get('source', '')} {kind} {options}"[:300]
-        attrs = {"fstype": kind, "source": str(mount.get("source", ""))[:200]}
-        mounts[target] = Fact(CHECK, "disk.readonly", "ro" in options.split(","), target, line=line, attrs=attrs)
-    return list(mounts.values())
+        line = f"{target} {mount.get('source', '')} {file_system} {options}"[:300]
+        attrs = {"fstype": file_system, "source": str(mount.get("source", ""))[:200]}
+        facts_by_target[target] = Fact(CHECK, "disk.readonly", "ro" in options.split(","), target, line=line, attrs=attrs)
+    return list(facts_by_target.values())
 
 
-def _flatten_mounts(mounts: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
-    waiting = [mount for mount in reversed(mounts) if isinstance(mount, dict)]
-    while waiting:
-        row = waiting.pop()
-        yield row
-        children = row.get("children")
-        waiting += [child for child in reversed(children) if isinstance(child, dict)] if isinstance(children, list) else []
+def _iter_mounts(mounts: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the mounts and the mounts below them, depth first."""
+    pending = [mount for mount in reversed(mounts) if isinstance(mount, dict)]
+    while pending:
+        mount = pending.pop()
+        yield mount
+        children = mount.get("children")
+        if isinstance(children, list):
+            pending += [child for child in reversed(children) if isinstance(child, dict)]
 
 
 _SHARED_DF_COMMAND = ("timeout", "-k", "1", "4", "df", "-B1", "--output=source,fstype,ipcent,size,avail,pcent,target")

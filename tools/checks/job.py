@@ -8,7 +8,7 @@ NCCL INFO NCCL_IB_GID_INDEX set by environment to 0.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -49,27 +49,23 @@ def is_env(text: str) -> bool:
 
 def parse_env(text: str) -> Sequence[Fact]:
     """Return one fact per variable and value, with its processes as `pids`."""
-    groups: dict[tuple[str, str], list[int]] = {}
+    pids_by_setting: dict[tuple[str, str], list[int]] = {}
     for line in split_lines(text):
         match = _VARIABLE_PATTERN.match(line)
         if match and WANTED_VARIABLE_PATTERN.fullmatch(match[2]):
-            groups.setdefault((match[2], match[3][:1000]), []).append(int(match[1]))
-    values = Counter(name for name, _ in groups)
-    attributes = {"of": "launcher"} if _NO_GPU_PROCESS in text[:200] else {}
-    return [
-        Fact(
-            "env",
-            f"env.{name}",
-            value,
-            line=f"{name}={value}"[:500],
-            attrs={"pids": pids[:_MAX_LISTED_IDS], "processes": len(pids), "differs": values[name] > 1, **attributes},
-        )
-        for (name, value), pids in groups.items()
-    ]
+            pid, name, value = int(match[1]), match[2], match[3][:1000]
+            pids_by_setting.setdefault((name, value), []).append(pid)
+    value_counts = Counter(name for name, _ in pids_by_setting)
+    origin = {"of": "launcher"} if _NO_GPU_PROCESS in text[:200] else {}
+    facts = []
+    for (name, value), pids in pids_by_setting.items():
+        attrs = {"pids": pids[:_MAX_LISTED_IDS], "processes": len(pids), "differs": value_counts[name] > 1, **origin}
+        facts.append(Fact("env", f"env.{name}", value, line=f"{name}={value}"[:500], attrs=attrs))
+    return facts
 
 
 def report_missing_env(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Report empty output as unobserved, not as fine: the job is gone."""
+    """Report empty output as unobserved: without a process of the job nothing is known about its environment."""
     reason = (
         "no process of a job is left to read it from, or there is no node kit to read it with; what its log tells of it is under joblog"
     )
@@ -85,20 +81,16 @@ def parse_job_log(text: str, regular: Callable[[str], Sequence[FilterRule]] = la
 
     `regular` returns the rules that drop lines from the templates; no other fact depends on them.
     """
-    owned = split_logs_by_owner(text)
-    parts = [_parse_logs(logs.text, regular(text), logs) for logs in owned] if owned else [_parse_logs(text, regular(text))]
-    facts = [fact for part in parts for fact in part]
+    logs_by_owner: Sequence[OwnedLogs | None] = split_logs_by_owner(text) or [None]
+    facts = [fact for logs in logs_by_owner for fact in _parse_logs(logs.text if logs else text, regular(text), logs)]
     if any(fact.key == "job.error" and fact.status is Status.OK for fact in facts):
         facts = [fact for fact in facts if fact.key != "job.error" or fact.status is Status.OK]
-    log_facts = [
-        Fact("joblog", "check.left_out", "tail", line=note[1])
-        for note in (_LEFT_OUT_PATTERN.search(text), _NOT_READ_PATTERN.search(text))
-        if note
-    ]
-    return [*facts, *log_facts]
+    probe_notes = (_LEFT_OUT_PATTERN.search(text), _NOT_READ_PATTERN.search(text))
+    return [*facts, *(Fact("joblog", "check.left_out", "tail", line=note[1]) for note in probe_notes if note)]
 
 
 def _parse_logs(text: str, rules: Sequence[FilterRule], logs: OwnedLogs | None = None) -> list[Fact]:
+    """Return the facts of one owner's logs; of the whole text if the owner is unknown."""
     body = text
     if _NO_LOGS_PATTERN.search(text):
         body = "\n".join("" if _NO_LOGS_PATTERN.match(line) else line for line in split_lines(text))
@@ -111,50 +103,44 @@ def _parse_logs(text: str, rules: Sequence[FilterRule], logs: OwnedLogs | None =
     if not facts:
         facts.append(Fact("joblog", "job.error", status=Status.ABSENT, line="no known error in the job's log"))
     if log.first_rank is not None:
-        first = next((event for event in log.events if event.attrs.get("first")), None)
-        attrs = {"file": first.attrs.get("file")} if first and logs else {}
-        facts.append(Fact("joblog", "job.first_error_rank", log.first_rank, line=first.line if first else "", attrs=attrs))
-    facts += [
-        Fact(
-            "joblog",
-            "job.nccl_version",
-            version,
-            line=f"NCCL version {version}",
-            attrs={"ranks": sorted(ranks)[:_MAX_LISTED_IDS], "rank": min(ranks)},
-        )
-        for version, ranks in log.versions.items()
-        if ranks
-    ]
-    facts += [build_left_out_fact("joblog", log.left_out)] if log.left_out else []
-    files = len(logs.paths) if logs else body.count("==> ")
-    facts += [
-        *_parse_nccl_env(body),
-        Fact("joblog", "job.ranks", len(log.ranks)),
-        Fact(
-            "joblog",
-            "job.log",
-            True,
-            line=f"{files or 1} log files",
-            attrs=_digest_log(body, rules) | ({"lines": logs.lines} if logs else {}),
-        ),
-    ]
-    return (
-        [replace(fact, attrs={**fact.attrs, FROM_FILE: logs.build_source_attrs(str(fact.attrs.get("file") or ""))}) for fact in facts]
-        if logs
-        else facts
-    )
+        first_error = next((event for event in log.events if event.attrs.get("first")), None)
+        attrs = {"file": first_error.attrs.get("file")} if first_error and logs else {}
+        facts.append(Fact("joblog", "job.first_error_rank", log.first_rank, line=first_error.line if first_error else "", attrs=attrs))
+    facts += _build_version_facts(log.versions)
+    if log.left_out:
+        facts.append(build_left_out_fact("joblog", log.left_out))
+    facts += _parse_nccl_env(body)
+    facts.append(Fact("joblog", "job.ranks", len(log.ranks)))
+    file_count = len(logs.paths) if logs else body.count("==> ")
+    log_attrs = _digest_log(body, rules) | ({"lines": logs.lines} if logs else {})
+    facts.append(Fact("joblog", "job.log", True, line=f"{file_count or 1} log files", attrs=log_attrs))
+    return [_add_source(fact, logs) for fact in facts] if logs else facts
+
+
+def _build_version_facts(ranks_by_version: Mapping[str, Collection[str]]) -> list[Fact]:
+    facts = []
+    for version, ranks in ranks_by_version.items():
+        if ranks:
+            attrs = {"ranks": sorted(ranks)[:_MAX_LISTED_IDS], "rank": min(ranks)}
+            facts.append(Fact("joblog", "job.nccl_version", version, line=f"NCCL version {version}", attrs=attrs))
+    return facts
+
+
+def _add_source(fact: Fact, logs: OwnedLogs) -> Fact:
+    source = logs.build_source_attrs(str(fact.attrs.get("file") or ""))
+    return replace(fact, attrs={**fact.attrs, FROM_FILE: source})
 
 
 def _digest_log(text: str, rules: Sequence[FilterRule]) -> dict[str, Any]:
     """Return the line count and the most informative `templates` with count, times and lines."""
     data = text.encode("utf-8", "replace")
     digest = compress_log(data, _MAX_TEMPLATES, rules)
-    rows = [
-        {"text": row.text[:200], "count": row.count, **_format_times(row), "line": line, "last_line": last}
-        for row, line, last in add_line_numbers(data, digest.templates)
-        if not row.text.startswith("==> ")  # tail's file header
+    templates = [
+        {"text": template.text[:200], "count": template.count, **_format_times(template), "line": first_line, "last_line": last_line}
+        for template, first_line, last_line in add_line_numbers(data, digest.templates)
+        if not template.text.startswith("==> ")  # tail's file header
     ]
-    return {"lines": digest.lines, "templates": rows}
+    return {"lines": digest.lines, "templates": templates}
 
 
 def _format_times(template: Template) -> dict[str, str]:
@@ -162,14 +148,17 @@ def _format_times(template: Template) -> dict[str, str]:
 
 
 def _parse_nccl_env(text: str) -> list[Fact]:
-    lines: dict[tuple[str, str], str] = {}
-    for line in split_lines(text) if "NCCL INFO NCCL_" in text else ():
-        if "NCCL INFO NCCL_" in line and (row := _NCCL_SET_PATTERN.search(line[:1000])):
-            lines.setdefault((row[1], row[2]), line.strip()[:500])
-    values = Counter(name for name, _ in lines)
+    """Return the NCCL variables that the ranks printed into their log."""
+    if "NCCL INFO NCCL_" not in text:
+        return []
+    line_by_setting: dict[tuple[str, str], str] = {}
+    for line in split_lines(text):
+        if "NCCL INFO NCCL_" in line and (setting := _NCCL_SET_PATTERN.search(line[:1000])):
+            line_by_setting.setdefault((setting[1], setting[2]), line.strip()[:500])
+    value_counts = Counter(name for name, _ in line_by_setting)
     return [
-        Fact("joblog", f"env.{name}", value, line=line, attrs={"of": "log", "differs": values[name] > 1})
-        for (name, value), line in lines.items()
+        Fact("joblog", f"env.{name}", value, line=line, attrs={"of": "log", "differs": value_counts[name] > 1})
+        for (name, value), line in line_by_setting.items()
         if WANTED_VARIABLE_PATTERN.fullmatch(name)
     ]
 

@@ -32,8 +32,7 @@ KUBECTL_ERRORS: Mapping[str, str] = {
     r"no configuration has been provided|invalid configuration|error loading config": "its kubectl has no usable kubeconfig",
 }
 
-# unplanned causes by the kubelet's or controller's message, of any author
-# messages of the kubelet or the controller about a NotReady node: never planned maintenance
+# Messages of the kubelet or the controller about a NotReady node: never planned maintenance.
 NOT_READY_CAUSES: Mapping[str, str] = {
     r"[Kk]ubelet stopped posting node status": "not_responding",
     r"container runtime|PLEG is not healthy|network plugin|cni": "runtime_down",
@@ -55,10 +54,10 @@ def is_node(text: str) -> bool:
 
 
 def parse_node(text: str) -> Sequence[Fact]:
-    """Return state, reason and GPUs. A node unknown to Kubernetes is absent."""
+    """Return the node's state, its reason and its GPUs. A node that Kubernetes does not know is absent."""
     if not text.lstrip().startswith("{"):
-        if unknown := _NOT_FOUND_PATTERN.search(text):
-            return [Fact(CHECK, "sched.state", status=Status.ABSENT, line=unknown[0][:200])]
+        if not_found := _NOT_FOUND_PATTERN.search(text):
+            return [Fact(CHECK, "sched.state", status=Status.ABSENT, line=not_found[0][:200])]
         return [build_unobserved_fact(CHECK, Status.UNREACHABLE, f"Kubernetes could not be asked: {_explain_kubectl_error(text)}")]
     try:
         tree = json.loads(text[: text.rfind("}") + 1])
@@ -78,8 +77,8 @@ def _explain_kubectl_error(text: str) -> str:
 
 
 def _parse_conditions(tree: Any) -> dict[str, Mapping[str, Any]]:
-    rows = _get_item(_get_item(tree, "status"), "conditions")
-    conditions = [condition for condition in rows[:64] if isinstance(condition, Mapping)] if isinstance(rows, list) else []
+    """Return the node's conditions by type; skip malformed ones."""
+    conditions = _list_mappings(_get_item(_get_item(tree, "status"), "conditions"), 64)
     return {
         condition["type"]: condition
         for condition in conditions
@@ -87,24 +86,41 @@ def _parse_conditions(tree: Any) -> dict[str, Mapping[str, Any]]:
     }
 
 
+def _list_mappings(items: Any, max_items: int) -> list[Mapping[str, Any]]:
+    """Return the objects among the first `max_items` of a JSON list; nothing if it is no list."""
+    return [item for item in items[:max_items] if isinstance(item, Mapping)] if isinstance(items, list) else []
+
+
 def _build_state_facts(tree: Any, ready: Mapping[str, Any]) -> Iterator[Fact]:
-    well, cordoned = ready["status"] == "True", _get_item(_get_item(tree, "spec"), "unschedulable") is True
-    pressing = [
-        kind for kind, row in _parse_conditions(tree).items() if row["status"] == "True" and re.fullmatch(r"[A-Za-z]{1,32}Pressure", kind)
+    is_ready = ready["status"] == "True"
+    is_cordoned = _get_item(_get_item(tree, "spec"), "unschedulable") is True
+    pressures = [
+        name
+        for name, condition in _parse_conditions(tree).items()
+        if condition["status"] == "True" and re.fullmatch(r"[A-Za-z]{1,32}Pressure", name)
     ]
-    words = ["Ready" if well else "NotReady", *(["SchedulingDisabled"] if cordoned else []), *pressing]
-    state, reason = "+".join(words)[:120], ""
-    if not well:
-        reason = _clean_text(f"{ready.get('reason') or ''}: {ready.get('message') or ''}")
-    elif cordoned or _list_taints(tree):
-        reason = _clean_text(
-            _get_item(_get_item(_get_item(tree, "metadata"), "annotations"), DRAIN_MARK) or "; ".join(_list_taints(tree)) or "cordoned"
-        )
+    words = ["Ready" if is_ready else "NotReady", *(["SchedulingDisabled"] if is_cordoned else []), *pressures]
+    state = "+".join(words)[:120]
+    reason = _find_state_reason(tree, ready, is_ready, is_cordoned)
     line = f"{state} {reason}".strip()
     yield Fact(CHECK, "sched.state", state, line=line, attrs={"reason": reason, "why": format_out_of_service(reason)} if reason else {})
     if reason:
-        cause = "" if well else next((name for pattern, name in NOT_READY_CAUSES.items() if re.search(pattern, reason)), "")
+        cause = "" if is_ready else _classify_not_ready_reason(reason)
         yield Fact(CHECK, "sched.reason", reason, line=line, attrs={"told": cause} if cause else {})
+
+
+def _find_state_reason(tree: Any, ready: Mapping[str, Any], is_ready: bool, is_cordoned: bool) -> str:
+    if not is_ready:
+        return _clean_text(f"{ready.get('reason') or ''}: {ready.get('message') or ''}")
+    taints = _list_taints(tree)
+    if not is_cordoned and not taints:
+        return ""
+    drain_reason = _get_item(_get_item(_get_item(tree, "metadata"), "annotations"), DRAIN_MARK)
+    return _clean_text(drain_reason or "; ".join(taints) or "cordoned")
+
+
+def _classify_not_ready_reason(reason: str) -> str:
+    return next((cause for pattern, cause in NOT_READY_CAUSES.items() if re.search(pattern, reason)), "")
 
 
 def format_out_of_service(reason: str, by: str = "", since: str = "") -> str:
@@ -113,27 +129,27 @@ def format_out_of_service(reason: str, by: str = "", since: str = "") -> str:
 
 
 def _list_taints(tree: Any) -> list[str]:
-    """Skip the node's own taints: its state reports those."""
-    rows = _get_item(_get_item(tree, "spec"), "taints")
-    taints = [taint for taint in rows[:MAX_TAINTS] if isinstance(taint, Mapping)] if isinstance(rows, list) else []
+    """Return the taints without those that Kubernetes sets itself: the node's state reports them."""
+    taints = _list_mappings(_get_item(_get_item(tree, "spec"), "taints"), MAX_TAINTS)
     texts = (f"{taint.get('key') or ''}={taint.get('value') or ''}:{taint.get('effect') or ''}" for taint in taints)
     return [text for text in texts if not text.startswith(("node.kubernetes.io/", GPU_RESOURCE))]
 
 
 def _build_gpu_facts(tree: Any) -> list[Fact]:
-    """Count the device plugin's GPUs; nothing on a node with MIG devices."""
-    offered, has = (_get_item(_get_item(tree, "status"), name) for name in ("allocatable", "capacity"))
-    if isinstance(offered, Mapping) and any(str(name).startswith("nvidia.com/mig-") for name in offered):
+    """Count the device plugin's GPUs. A node with MIG devices gives no fact: its GPUs are not whole."""
+    allocatable, capacity = (_get_item(_get_item(tree, "status"), name) for name in ("allocatable", "capacity"))
+    if isinstance(allocatable, Mapping) and any(str(name).startswith("nvidia.com/mig-") for name in allocatable):
         return []
-    count, capacity = (
-        int(text) if re.fullmatch(r"\d{1,3}", text := str(_get_item(rows, GPU_RESOURCE) or "")) else 0 for rows in (offered, has)
-    )
-    line = (
-        f"{GPU_RESOURCE}: {count} of {capacity} allocatable"
-        if capacity
-        else f"no {GPU_RESOURCE} is offered: the device plugin does not run there"
-    )
-    return [Fact(CHECK, "sched.gpus", count, line=line, attrs={"capacity": capacity})]
+    allocatable_gpus, capacity_gpus = _parse_gpu_count(allocatable), _parse_gpu_count(capacity)
+    line = f"no {GPU_RESOURCE} is offered: the device plugin does not run there"
+    if capacity_gpus:
+        line = f"{GPU_RESOURCE}: {allocatable_gpus} of {capacity_gpus} allocatable"
+    return [Fact(CHECK, "sched.gpus", allocatable_gpus, line=line, attrs={"capacity": capacity_gpus})]
+
+
+def _parse_gpu_count(resources: Any) -> int:
+    count = str(_get_item(resources, GPU_RESOURCE) or "")
+    return int(count) if re.fullmatch(r"\d{1,3}", count) else 0
 
 
 def is_pods(text: str) -> bool:
@@ -141,9 +157,10 @@ def is_pods(text: str) -> bool:
 
 
 def parse_pods(text: str) -> Sequence[Fact]:
-    """Return the pods that a drain would end, and their GPUs."""
+    """Return the pods that a drain would end, and how many GPUs they have."""
     pods = [pod for pod in map(_POD_PATTERN.match, split_lines(text)) if pod and pod[1] not in STAYING_POD_OWNERS]
-    gpus = sum(int(part) for pod in pods for part in pod[4].split(",") if part.isdigit() and len(part) <= 3)
+    container_gpus = [count for pod in pods for count in pod[4].split(",")]
+    gpus = sum(int(count) for count in container_gpus if count.isdigit() and len(count) <= 3)
     names = [f"{pod[2]}/{pod[3]}" for pod in pods]
     line = "no pods but those of DaemonSets"
     if names:

@@ -31,25 +31,27 @@ def is_free(text: str) -> bool:
 
 
 def parse_free(text: str) -> Sequence[Fact]:
-    """Find columns by the header: older free has no `available`."""
-    head = next((line.split() for line in split_lines(text) if "total" in line and "used" in line), [])
+    """Return memory and swap. The columns are found by the header, because old versions of free have no `available`."""
+    header = next((line.split() for line in split_lines(text) if "total" in line and "used" in line), [])
     facts: list[Fact] = []
     for line in split_lines(text):
-        name, _, rest = line.partition(":")
-        cells = [int(cell) for cell in rest.split() if re.fullmatch(r"[0-9]{1,18}", cell)]
-        row = dict(zip(head, cells, strict=False))
-        if name == "Mem" and len(cells) >= 3:
-            facts += _build_memory_facts(row, line)
-        elif name == "Swap" and "used" in row:
-            facts.append(Fact(MEMORY_CHECK, "mem.swap_used_bytes", row["used"], unit="B", line=line))
+        name, _, cells = line.partition(":")
+        counts = [int(cell) for cell in cells.split() if re.fullmatch(r"[0-9]{1,18}", cell)]
+        bytes_by_column = dict(zip(header, counts, strict=False))
+        if name == "Mem" and len(counts) >= 3:
+            facts += _build_memory_facts(bytes_by_column, line)
+        elif name == "Swap" and "used" in bytes_by_column:
+            facts.append(Fact(MEMORY_CHECK, "mem.swap_used_bytes", bytes_by_column["used"], unit="B", line=line))
     if not facts:
         raise Unreadable("a row of memory without its head")
     return facts
 
 
-def _build_memory_facts(cells: dict[str, int], line: str) -> list[Fact]:
+def _build_memory_facts(bytes_by_column: dict[str, int], line: str) -> list[Fact]:
     keys = {"total": "mem.total_bytes", "available": "mem.available_bytes"}
-    return [Fact(MEMORY_CHECK, key, cells[name], unit="B", line=line) for name, key in keys.items() if name in cells]
+    return [
+        Fact(MEMORY_CHECK, key, bytes_by_column[column], unit="B", line=line) for column, key in keys.items() if column in bytes_by_column
+    ]
 
 
 def is_prlimit(text: str) -> bool:
@@ -57,7 +59,7 @@ def is_prlimit(text: str) -> bool:
 
 
 def parse_prlimit(text: str) -> Sequence[Fact]:
-    """Parse `65536 65536` in bytes, or `unlimited`. The soft limit counts: nothing raises it for a job."""
+    """Parse `65536 65536` in bytes, or `unlimited`. The soft limit counts, because nothing raises it for a job."""
     value = convert_to_kib(text.split()[0])
     return [Fact(MEMORY_CHECK, LOCKED_MEMORY_KEY, value, unit="KiB", line=f"memlock {text.strip()}")]
 
@@ -67,27 +69,29 @@ def is_events(text: str) -> bool:
 
 
 def parse_events(text: str) -> Sequence[Fact]:
-    """Return the OOM kills of all cgroups. Only topmost groups are added, as counts include children; the deepest is
-    named.
+    """Return the OOM kills of all cgroups, and the deepest group with the most kills.
 
-    `oom` counts how often a group reached its own limit. Kills without it mean that the host's memory was used up.
+    A group's count includes its children, so only the topmost groups are added. `oom` counts how often a group reached
+    its own limit. Kills without it mean that the host's memory was used up.
     """
     matches = [match for match in map(_EVENT_PATTERN.match, split_lines(text)) if match]
-    counts = {match[1]: int(match[3]) for match in matches if match[2] == "oom_kill"}
-    limits = {match[1]: int(match[3]) for match in matches if match[2] == "oom"}
-    if not counts:
+    kills = {match[1]: int(match[3]) for match in matches if match[2] == "oom_kill"}
+    limit_hits = {match[1]: int(match[3]) for match in matches if match[2] == "oom"}
+    if not kills:
         raise Unreadable("no count of kills")
-    top = [path for path in counts if not any(parent in counts for parent in _list_parent_groups(path))]
-    total = sum(counts[path] for path in top)
-    worst = max(counts, key=lambda path: (counts[path], path.count("/")))
-    attrs = {"cgroup": worst.removeprefix("/sys/fs/cgroup"), "groups": sum(count > 0 for count in counts.values())} if total else {}
-    if total and limits:
-        attrs["limit"] = any(limits.get(path) for path in [worst, *_list_parent_groups(worst)[2:]])
-    return [Fact(MEMORY_CHECK, "mem.oom_kills", total, line=f"{worst}: oom_kill {counts[worst]}"[:300], attrs=attrs)]
+    top_groups = [path for path in kills if not any(parent in kills for parent in _list_parent_groups(path))]
+    total = sum(kills[path] for path in top_groups)
+    worst_group = max(kills, key=lambda path: (kills[path], path.count("/")))
+    attrs: dict[str, str | int | bool] = {}
+    if total:
+        attrs = {"cgroup": worst_group.removeprefix("/sys/fs/cgroup"), "groups": sum(count > 0 for count in kills.values())}
+        if limit_hits:
+            attrs["limit"] = any(limit_hits.get(path) for path in [worst_group, *_list_parent_groups(worst_group)[2:]])
+    return [Fact(MEMORY_CHECK, "mem.oom_kills", total, line=f"{worst_group}: oom_kill {kills[worst_group]}"[:300], attrs=attrs)]
 
 
 def _list_parent_groups(path: str) -> list[str]:
-    """Outermost first."""
+    """Return the groups above a group, outermost first."""
     parts = path.split("/")
     return ["/".join(parts[:size]) for size in range(4, len(parts))]
 

@@ -50,10 +50,13 @@ def is_lsmod(text: str) -> bool:
 
 
 def parse_lsmod(text: str) -> Sequence[Fact]:
-    rows = {match[1]: match[0].strip() for match in map(_MODULE_PATTERN.match, split_lines(text)) if match}
-    if not rows:
+    line_by_module = {match[1]: match[0].strip() for match in map(_MODULE_PATTERN.match, split_lines(text)) if match}
+    if not line_by_module:
         raise Unreadable("the head of lsmod and no module")
-    return [Fact(CHECK, "module.loaded", name in rows, name, line=rows.get(name, f"{name} is not listed")) for name in WATCHED_MODULES]
+    return [
+        Fact(CHECK, "module.loaded", name in line_by_module, name, line=line_by_module.get(name, f"{name} is not listed"))
+        for name in WATCHED_MODULES
+    ]
 
 
 def is_proc_version(text: str) -> bool:
@@ -83,10 +86,10 @@ def is_dkms(text: str) -> bool:
 def parse_dkms(text: str) -> Sequence[Fact]:
     facts = []
     for line in split_lines(text):
-        if row := _DKMS_PATTERN.match(line):
-            attrs = {name: value for name, value in (("version", row[2]), ("kernel", row[3])) if value}
-            state = "failed" if row[4] == "broken" else row[4]
-            facts.append(Fact(CHECK, "module.dkms", state, row[1], line=line.strip()[:200], attrs=attrs))
+        if match := _DKMS_PATTERN.match(line):
+            module, version, kernel, state = match.groups()
+            attrs = {name: value for name, value in (("version", version), ("kernel", kernel)) if value}
+            facts.append(Fact(CHECK, "module.dkms", "failed" if state == "broken" else state, module, line=line.strip()[:200], attrs=attrs))
     return facts
 
 
@@ -103,7 +106,7 @@ def is_fabric_manager_version(text: str) -> bool:
 
 
 def parse_fabric_manager_version(text: str) -> Sequence[Fact]:
-    """Return the installed version, running or not."""
+    """Return the installed version, whether or not the fabric manager runs."""
     match = _MANAGER_PATTERN.search(text)
     if match is None:
         raise Unreadable("no version of the fabric manager")
@@ -116,20 +119,30 @@ def compare_driver_versions(facts: Sequence[Fact]) -> Sequence[Fact]:
     The fabric manager must match the loaded driver or the one on disk, which may be loaded later. dkms states of other
     kernels are dropped.
     """
+    kept_facts = _drop_other_kernels(facts)
     fact_by_key = {fact.key: fact for fact in facts if fact.status is Status.OK}
-    loaded, disk = fact_by_key.get("driver.module_version"), fact_by_key.get("driver.installed_version")
-    release = next((str(fact.value) for fact in facts if fact.key == "kernel.release" and fact.value), "")
-    kept_facts = [f for f in facts if not (f.key == "module.dkms" and release and f.attrs.get("kernel", release) != release)]
+    loaded, installed = fact_by_key.get("driver.module_version"), fact_by_key.get("driver.installed_version")
     if not loaded:
         return kept_facts
-    if disk:
-        attrs, line = {"loaded": loaded.value, "installed": disk.value}, f"loaded {loaded.value}, on disk {disk.value}"
-        kept_facts.append(replace(loaded, key="driver.mismatch", value=loaded.value != disk.value, line=line, attrs=attrs))
+    if installed:
+        is_mismatch = loaded.value != installed.value
+        line = f"loaded {loaded.value}, on disk {installed.value}"
+        attrs = {"loaded": loaded.value, "installed": installed.value}
+        kept_facts.append(replace(loaded, key="driver.mismatch", value=is_mismatch, line=line, attrs=attrs))
     if manager := fact_by_key.get("driver.fabricmanager_version"):
-        attrs, line = {"loaded": loaded.value, "manager": manager.value}, f"loaded {loaded.value}, fabric manager {manager.value}"
-        fits = manager.value in (loaded.value, disk.value if disk else None)
-        kept_facts.append(replace(loaded, key="driver.fabricmanager_mismatch", value=not fits, line=line, attrs=attrs))
+        is_mismatch = manager.value not in (loaded.value, installed.value if installed else None)
+        line = f"loaded {loaded.value}, fabric manager {manager.value}"
+        attrs = {"loaded": loaded.value, "manager": manager.value}
+        kept_facts.append(replace(loaded, key="driver.fabricmanager_mismatch", value=is_mismatch, line=line, attrs=attrs))
     return kept_facts
+
+
+def _drop_other_kernels(facts: Sequence[Fact]) -> list[Fact]:
+    """Drop dkms states of kernels that do not run; keep all if the running kernel is unknown."""
+    release = next((str(fact.value) for fact in facts if fact.key == "kernel.release" and fact.value), "")
+    if not release:
+        return list(facts)
+    return [fact for fact in facts if fact.key != "module.dkms" or fact.attrs.get("kernel", release) == release]
 
 
 CHECKS = (

@@ -19,8 +19,8 @@ from tools.fact import Fact, Status
 
 CHECK = "net"
 _NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}")
-# Software interfaces: their MTU says nothing about a network.
-_MADE_PATTERN = re.compile(
+# Interfaces that software makes: their MTU says nothing about a network.
+_SOFTWARE_INTERFACE_PATTERN = re.compile(
     r"lo$|veth|docker|br-|virbr|cni|cali|flannel|tunl|vxlan|kube|dummy|nodelocaldns|lxc|ip6tnl|sit\d|gre|erspan|wg\d|tailscale"
 )
 _PLAIN_PATTERN = re.compile(r"\d{1,5}: ([A-Za-z0-9_.-]{1,15})(?:@\S{1,20})?: <[A-Z0-9_,-]{0,200}> mtu (\d{1,7}) .{0,80}?state (\w{1,20})")
@@ -28,7 +28,7 @@ _HEAD_PATTERN = re.compile(r"== ([A-Za-z0-9][A-Za-z0-9_.-]{0,14})\s*$")
 _DISCARDS_PATTERN = re.compile(r"\s*(?:rx_discards_phy|rx_discards|rx_missed_errors): (\d{1,18})\s*$")
 _PAUSE_PATTERN = re.compile(r"\s*(?:[rt]x_prio\d_pause|[rt]x_global_pause|[rt]x_pause_ctrl_phy): (\d{1,18})\s*$")
 _MASTER_PATTERN = re.compile(r"master ([A-Za-z0-9._:-]{1,253}) (\d{1,5}) (ok|refused|filtered|no_name|unknown)\s*$")
-_REACH_ORDER = ("no_name", "filtered", "refused", "ok")
+_REACH_WORST_FIRST = ("no_name", "filtered", "refused", "ok")
 
 
 def is_links(text: str) -> bool:
@@ -38,44 +38,51 @@ def is_links(text: str) -> bool:
 
 
 def parse_links(text: str) -> Sequence[Fact]:
-    """Return MTU, state and drops; skip interfaces that software made."""
-    rows = _parse_json_links(text) if text.lstrip().startswith("[") else _parse_plain_links(text)
+    """Return the MTU, state and dropped packets of each interface; skip interfaces that software made."""
+    interfaces = _parse_json_links(text) if text.lstrip().startswith("[") else _parse_plain_links(text)
     facts: list[Fact] = []
-    for row in rows:
-        name, mtu, state = str(row.get("ifname", "")), row.get("mtu"), str(row.get("operstate", ""))
-        if not _NAME_PATTERN.fullmatch(name) or _MADE_PATTERN.match(name) or row.get("link_type") == "loopback" or _is_software_made(row):
+    for interface in interfaces:
+        name = str(interface.get("ifname", ""))
+        if not _NAME_PATTERN.fullmatch(name) or _is_software_made(name, interface):
             continue
+        mtu, state = interface.get("mtu"), str(interface.get("operstate", ""))
         line = f"{name}: mtu {mtu} state {state}"[:120]
         facts.append(Fact(CHECK, "net.state", state[:20] or "UNKNOWN", name, line=line))
         if state == "UP" and _is_count(mtu):
             facts.append(Fact(CHECK, "net.mtu", mtu, name, line=line))
-        stats = row.get("stats64") or row.get("stats")
-        arrived = stats.get("rx") if isinstance(stats, Mapping) else None
-        if isinstance(arrived, Mapping):
-            pairs = (("net.rx_dropped", "dropped"), ("net.rx_errors", "errors"))
-            facts += [
-                Fact(CHECK, key, arrived[cell], name, line=f"{name}: rx {cell} {arrived[cell]}")
-                for key, cell in pairs
-                if _is_count(arrived.get(cell))
-            ]
+        facts += _build_receive_facts(name, interface)
     return facts or [Fact(CHECK, "net.state", status=Status.ABSENT, line="no network interface but those that software made")]
+
+
+def _build_receive_facts(name: str, interface: Mapping[str, Any]) -> list[Fact]:
+    stats = interface.get("stats64") or interface.get("stats")
+    received = stats.get("rx") if isinstance(stats, Mapping) else None
+    if not isinstance(received, Mapping):
+        return []
+    return [
+        Fact(CHECK, key, received[counter], name, line=f"{name}: rx {counter} {received[counter]}")
+        for key, counter in (("net.rx_dropped", "dropped"), ("net.rx_errors", "errors"))
+        if _is_count(received.get(counter))
+    ]
 
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
 
 
-def _is_software_made(interface: Mapping[str, Any]) -> bool:
+def _is_software_made(name: str, interface: Mapping[str, Any]) -> bool:
+    if _SOFTWARE_INTERFACE_PATTERN.match(name) or interface.get("link_type") == "loopback":
+        return True
     link_info = interface.get("linkinfo")
     return isinstance(link_info, Mapping) and link_info.get("info_kind") not in (None, "bond", "vlan", "team")
 
 
 def _parse_json_links(text: str) -> Sequence[Mapping[str, Any]]:
     try:
-        rows = json.loads(text[: text.rfind("]") + 1])
+        interfaces = json.loads(text[: text.rfind("]") + 1])
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"expected JSON: {error}") from error
-    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return [interface for interface in interfaces if isinstance(interface, dict)] if isinstance(interfaces, list) else []
 
 
 def _parse_plain_links(text: str) -> Sequence[Mapping[str, Any]]:
@@ -89,25 +96,29 @@ def is_adapter_counters(text: str) -> bool:
 
 
 def parse_adapter_counters(text: str) -> Sequence[Fact]:
+    """Return the packets that each adapter discarded and its pause frames, summed over its queues and priorities."""
     discards: Counter[str] = Counter()
     pauses: Counter[str] = Counter()
-    name, counters = "", []
+    adapter = ""
+    adapters: list[str] = []
     for line in split_lines(text):
-        if head := _HEAD_PATTERN.match(line):
-            name = head[1]
-            counters += [name] if name not in counters else []
-        elif name and (row := _DISCARDS_PATTERN.match(line)):
-            discards[name] += int(row[1])
-        elif name and (row := _PAUSE_PATTERN.match(line)):
-            pauses[name] += int(row[1])
-    facts = [
+        if header := _HEAD_PATTERN.match(line):
+            adapter = header[1]
+            if adapter not in adapters:
+                adapters.append(adapter)
+        elif adapter and (counter := _DISCARDS_PATTERN.match(line)):
+            discards[adapter] += int(counter[1])
+        elif adapter and (counter := _PAUSE_PATTERN.match(line)):
+            pauses[adapter] += int(counter[1])
+    discard_facts = [
         Fact(CHECK, "net.rx_discards", discards[name], name, line=f"{name}: {discards[name]} discarded")
-        for name in counters
+        for name in adapters
         if name in discards
     ]
-    return facts + [
-        Fact(CHECK, "net.pause", pauses[name], name, line=f"{name}: {pauses[name]} pause frames") for name in counters if name in pauses
+    pause_facts = [
+        Fact(CHECK, "net.pause", pauses[name], name, line=f"{name}: {pauses[name]} pause frames") for name in adapters if name in pauses
     ]
+    return discard_facts + pause_facts
 
 
 def is_master_reach(text: str) -> bool:
@@ -115,17 +126,17 @@ def is_master_reach(text: str) -> bool:
 
 
 def parse_master_reach(text: str) -> Sequence[Fact]:
-    """Return the worst result; usually one master is named."""
-    matches = [match for match in map(_MASTER_PATTERN.match, split_lines(text)) if match]
-    reached = sorted((match for match in matches if match[3] in _REACH_ORDER), key=lambda match: _REACH_ORDER.index(match[3]))
-    if not reached:
-        return [Fact(CHECK, "net.master_reach", status=Status.ABSENT, line=matches[0][0] if matches else "no master")]
-    row = reached[0]
-    return [Fact(CHECK, "net.master_reach", row[3], line=row[0].strip(), attrs={"master": row[1], "port": int(row[2])})]
+    """Return the worst result. Usually all processes name the same master."""
+    attempts = [match for match in map(_MASTER_PATTERN.match, split_lines(text)) if match]
+    decided_attempts = [attempt for attempt in attempts if attempt[3] in _REACH_WORST_FIRST]
+    if not decided_attempts:
+        return [Fact(CHECK, "net.master_reach", status=Status.ABSENT, line=attempts[0][0] if attempts else "no master")]
+    worst = min(decided_attempts, key=lambda attempt: _REACH_WORST_FIRST.index(attempt[3]))
+    return [Fact(CHECK, "net.master_reach", worst[3], line=worst[0].strip(), attrs={"master": worst[1], "port": int(worst[2])})]
 
 
 def add_absent_master(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Report absent if no visible process names a master."""
+    """Add an absent fact if no process on the node names a master."""
     if not facts or any(fact.key == "net.master_reach" or fact.status.blind for fact in facts):
         return facts
     return [*facts, Fact(CHECK, "net.master_reach", status=Status.ABSENT, line="no process here names a master")]

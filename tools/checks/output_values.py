@@ -28,14 +28,14 @@ _OFF_WORDS = {"not active", "disabled", "no", "false", "off"}
 
 
 def classify_cell(text: str) -> Status:
-    """Return OK for a value, else the placeholder's meaning. Unknown words are values."""
+    """Return OK for a value, else what the placeholder means. A word that is no known placeholder is a value."""
     word = text.strip()
     return _classify_word(word) if len(word) <= 80 else Status.OK
 
 
 @lru_cache(maxsize=4096)
 def _classify_word(cell: str) -> Status:
-    """Cached: a fleet prints the same few hundred cells."""
+    # Cached, because a fleet prints the same few hundred cells.
     word = cell.strip("[]").strip().lower()
     if word in _ABSENT_WORDS:
         return Status.ABSENT
@@ -53,7 +53,7 @@ def parse_number(text: str) -> float | None:
 
 
 def parse_flag(text: str) -> bool | None:
-    """Return on or off in nvidia-smi's spellings."""
+    """Return whether the cell means on, in any spelling of nvidia-smi; None if it is no switch."""
     word = text.strip().lower()
     if word in _ON_WORDS:
         return True
@@ -61,7 +61,7 @@ def parse_flag(text: str) -> bool | None:
 
 
 def parse_cell(text: str, reads: CellType) -> Value:
-    """Return the cell as the type, None if it does not fit."""
+    """Return the cell's value as the given type; None if the text is no such value."""
     if reads == "text":
         return text.strip()[:200]
     if reads == "flag":
@@ -77,17 +77,17 @@ def get_first_line(text: str) -> str:
     return next((line.strip()[:160] for line in split_lines(text) if line.strip()), "")
 
 
-def parse_json_lines(text: str, longest: int | None = None) -> Iterator[Mapping[str, Any]]:
-    """Yield JSON objects in order; skip other lines and lines of `longest` characters or more."""
+def parse_json_lines(text: str, max_chars: int | None = None) -> Iterator[Mapping[str, Any]]:
+    """Yield the JSON objects in order. Skip other lines, and lines of `max_chars` characters or more."""
     for line in split_lines(text):
-        if not line.lstrip().startswith("{") or (longest and len(line) >= longest):
+        if not line.lstrip().startswith("{") or (max_chars and len(line) >= max_chars):
             continue
         try:
-            row = json.loads(line)
+            document = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(row, dict):
-            yield row
+        if isinstance(document, dict):
+            yield document
 
 
 def is_empty_journal(text: str) -> bool:

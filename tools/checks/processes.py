@@ -9,7 +9,7 @@ lists it and the kernel does not. Names and arguments are tenant text: low trust
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ CHECK = "procs"
 _APP_PATTERN = re.compile(
     r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d), *(\d{1,10}), *(.{0,300}?), *(\d{1,9}|\[?N/A\]?|\[[A-Za-z ]+\])(?: MiB)?\s*$"
 )
-_ROW_PATTERN = re.compile(r" *(\d{1,10}) +(\d{1,10}) (\S{1,64}) +([A-Z][A-Za-z<+]{0,9}) +(\d{1,12}) +([\d.]{1,9}) +(\S{1,300}) +(.*)$")
+_PROCESS_PATTERN = re.compile(r" *(\d{1,10}) +(\d{1,10}) (\S{1,64}) +([A-Z][A-Za-z<+]{0,9}) +(\d{1,12}) +([\d.]{1,9}) +(\S{1,300}) +(.*)$")
 _HEAD_PATTERN = re.compile(r"\s*PID +PPID +USER +STAT +ELAPSED +%CPU +CGROUP +COMMAND")
 _JOB_PATTERN = re.compile(
     r"(?:^|/)job_(\d{1,12})(?:/|$)|kubepods|docker-[0-9a-f]{12}|/docker/[0-9a-f]{12}|libpod|cri-containerd|slurm/uid_\d+/job_(\d{1,12})"
@@ -35,7 +35,7 @@ _SESSION_DAEMONS = ("sshd", "sshd-session")
 _USER_SESSION_SERVICES = ("ssh", "sshd", "cron", "crond", "atd")  # run users' own programs, which the users may stop
 _COMM_CHARS = 32
 _MAX_ARGS_CHARS = 300
-_ROWS_ATTR = "rows"
+_PROCESSES_ATTR = "rows"  # the listed processes by pid; removed before the facts leave this check
 
 
 class Process(NamedTuple):
@@ -62,7 +62,7 @@ def is_gpu_apps(text: str) -> bool:
 
 
 def parse_gpu_apps(text: str) -> Sequence[Fact]:
-    """Return memory per process and GPU, absent if the driver gives no amount."""
+    """Return the memory of each process on each GPU. It is absent if the driver prints no amount."""
     facts = []
     for line in split_lines(text):
         if app := _APP_PATTERN.match(line):
@@ -79,59 +79,56 @@ def is_process_list(text: str) -> bool:
 
 
 def parse_process_list(text: str) -> Sequence[Fact]:
-    """Return blocked and stopped processes, busy kernel threads, and rows for `join_gpu_processes`."""
+    """Return blocked and stopped processes, busy kernel threads, and the process list for `join_gpu_processes`."""
     facts: list[Fact] = []
-    rows: dict[int, Process] = {}
+    processes: dict[int, Process] = {}
     count = 0
     for line in split_lines(text)[1:]:
-        match = _ROW_PATTERN.match(line)
+        match = _PROCESS_PATTERN.match(line)
         if not match:
             continue
         count += 1
         comm, args = _split_command(match[8])
-        thread = args.startswith("[") and match[2] in ("0", "2")
-        facts += _build_stuck_facts(match, comm, args, thread) or _build_stopped_facts(match, comm, args)
-        if not thread:
-            rows[int(match[1])] = Process(int(match[2]), match[3], match[4], match[7][:300], comm, int(match[5]), args[:_MAX_ARGS_CHARS])
-    own_processes = _find_own_processes(rows)
-    facts = [fact for fact in facts if fact.attrs["pid"] not in own_processes]
-    keys = {fact.key for fact in facts}
-    facts += [
-        Fact(CHECK, key, status=Status.ABSENT, line="none is listed") for key in ("proc.blocked", "proc.busy_kernel") if key not in keys
-    ]
-    return [
-        *facts,
-        Fact(
-            CHECK, "proc.listed", count, line=f"{count} processes", attrs={_ROWS_ATTR: {str(pid): list(row) for pid, row in rows.items()}}
-        ),
-    ]
+        is_kernel_thread = args.startswith("[") and match[2] in ("0", "2")
+        facts += _build_stuck_facts(match, comm, args, is_kernel_thread) or _build_stopped_facts(match, comm, args)
+        if not is_kernel_thread:
+            pid, ppid, user, state, seconds, cgroup = int(match[1]), int(match[2]), match[3], match[4], int(match[5]), match[7]
+            processes[pid] = Process(ppid, user, state, cgroup[:300], comm, seconds, args[:_MAX_ARGS_CHARS])
+    own_pids = _find_own_processes(processes)
+    facts = [fact for fact in facts if fact.attrs["pid"] not in own_pids]
+    reported_keys = {fact.key for fact in facts}
+    for key in ("proc.blocked", "proc.busy_kernel"):
+        if key not in reported_keys:
+            facts.append(Fact(CHECK, key, status=Status.ABSENT, line="none is listed"))
+    list_attrs = {_PROCESSES_ATTR: {str(pid): list(process) for pid, process in processes.items()}}
+    return [*facts, Fact(CHECK, "proc.listed", count, line=f"{count} processes", attrs=list_attrs)]
 
 
 def _find_own_processes(processes: Mapping[int, Process]) -> frozenset[int]:
-    """Return the processes below our connection's session daemon, so those of parallel checks too.
+    """Return the pids that RackMedic's own checks started: all processes below the session daemon of its connection.
 
-    Without such a daemon only the ps process is ours.
+    These include the processes of checks that run in parallel. Without a session daemon only the ps process is ours.
     """
     children: dict[int, list[int]] = {}
     for pid, process in processes.items():
         children.setdefault(process.ppid, []).append(pid)
     own_pids = {pid for pid, process in processes.items() if process.args == _PS_COMMAND}
-    waiting = [_find_session_daemon(pid, processes) for pid in own_pids]
-    while waiting:
-        pid = waiting.pop()
-        waiting += [child for child in children.get(pid, ()) if child not in own_pids]
+    pending_pids = [_find_session_daemon(pid, processes) for pid in own_pids]
+    while pending_pids:
+        pid = pending_pids.pop()
+        pending_pids += [child for child in children.get(pid, ()) if child not in own_pids]
         own_pids.add(pid)
     return frozenset(own_pids)
 
 
 def _find_session_daemon(pid: int, processes: Mapping[int, Process]) -> int:
     """Return the nearest sshd ancestor (`sshd-session` since OpenSSH 9.8), else the process."""
-    above, visited = pid, {pid}
-    while (process := processes.get(above)) and process.ppid in processes and process.ppid not in visited:
-        above = process.ppid
-        visited.add(above)
-        if processes[above].comm in _SESSION_DAEMONS:
-            return above
+    ancestor, visited = pid, {pid}
+    while (process := processes.get(ancestor)) and process.ppid in processes and process.ppid not in visited:
+        ancestor = process.ppid
+        visited.add(ancestor)
+        if processes[ancestor].comm in _SESSION_DAEMONS:
+            return ancestor
     return pid
 
 
@@ -143,18 +140,20 @@ def _split_command(text: str) -> tuple[str, str]:
     return comm, args.strip()
 
 
-def _build_stuck_facts(match: re.Match[str], comm: str, args: str, thread: bool) -> list[Fact]:
+def _build_stuck_facts(match: re.Match[str], comm: str, args: str, is_kernel_thread: bool) -> list[Fact]:
+    """Report a process that is blocked in the kernel, or a kernel thread that keeps a core busy."""
     line = f"{match[1]} {match[4]} {match[6]}% {args or comm}"[:300]
     attrs = {"pid": int(match[1]), "user": match[3], "seconds": int(match[5])}
-    if match[4].startswith("D") and not thread:
+    if match[4].startswith("D") and not is_kernel_thread:
         return [Fact(CHECK, "proc.blocked", comm, line=line, attrs=attrs)]
-    if thread and (parse_number(match[6]) or 0) >= 90:
-        return [Fact(CHECK, "proc.busy_kernel", comm, line=line, attrs={**attrs, "cpu": parse_number(match[6])})]
+    cpu_percent = parse_number(match[6])
+    if is_kernel_thread and (cpu_percent or 0) >= 90:
+        return [Fact(CHECK, "proc.busy_kernel", comm, line=line, attrs={**attrs, "cpu": cpu_percent})]
     return []
 
 
 def _build_stopped_facts(match: re.Match[str], comm: str, args: str) -> list[Fact]:
-    """Only of a service or job: callers wait forever, and systemd calls the unit active."""
+    """Report a stopped process of a service or job: its callers wait forever, and systemd calls the unit active."""
     if not match[4].startswith("T"):
         return []
     job = Process(0, match[3], match[4], match[7], comm).job
@@ -168,31 +167,29 @@ def _build_stopped_facts(match: re.Match[str], comm: str, args: str) -> list[Fac
 
 
 def join_gpu_processes(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Add parent, user and job to GPU processes and report orphans; none without ps output."""
-    listed = next((fact for fact in facts if fact.key == "proc.listed" and _ROWS_ATTR in fact.attrs), None)
-    if listed is None:
+    """Add parent, user and job to the GPU processes and report orphans. Without ps output return the facts unchanged."""
+    list_fact = next((fact for fact in facts if fact.key == "proc.listed" and _PROCESSES_ATTR in fact.attrs), None)
+    if list_fact is None:
         return facts
-    rows = {int(pid): Process(*row) for pid, row in listed.attrs[_ROWS_ATTR].items()}
-    joined = [
-        _add_process_attrs(fact, rows) if fact.key == "proc.gpu_memory" and fact.status is not Status.UNREADABLE else fact for fact in facts
-    ]
-    live, own_processes = _find_live_jobs(rows.values(), rows), _find_own_processes(rows)
-    orphans = [
-        orphan for fact in joined if fact.key == "proc.gpu_memory" and (orphan := _build_orphan_fact(fact, rows, live, own_processes))
-    ]
-    if not orphans and not any(fact.status.blind for fact in facts):
-        orphans = [
-            replace(
-                listed,
-                key="proc.orphan",
-                value=None,
-                status=Status.ABSENT,
-                unit="MiB",
-                line="every GPU process belongs to a job or service",
-            )
-        ]
-    plain = [replace(fact, attrs={}) if fact is listed else fact for fact in joined]
-    return [*plain, *(replace(orphan, attrs={k: v for k, v in orphan.attrs.items() if k != _ROWS_ATTR}) for orphan in orphans)]
+    processes = {int(pid): Process(*columns) for pid, columns in list_fact.attrs[_PROCESSES_ATTR].items()}
+    live_jobs, own_pids = _find_live_jobs(processes), _find_own_processes(processes)
+    joined_facts: list[Fact] = []
+    orphan_facts: list[Fact] = []
+    for fact in facts:
+        if fact is list_fact:
+            joined_facts.append(replace(fact, attrs={}))
+            continue
+        if fact.key != "proc.gpu_memory":
+            joined_facts.append(fact)
+            continue
+        memory_fact = fact if fact.status is Status.UNREADABLE else _add_process_attrs(fact, processes)
+        joined_facts.append(memory_fact)
+        if orphan_fact := _build_orphan_fact(memory_fact, processes, live_jobs, own_pids):
+            orphan_facts.append(orphan_fact)
+    if not orphan_facts and not any(fact.status.blind for fact in facts):
+        line = "every GPU process belongs to a job or service"
+        orphan_facts = [replace(list_fact, key="proc.orphan", value=None, status=Status.ABSENT, unit="MiB", line=line, attrs={})]
+    return [*joined_facts, *orphan_facts]
 
 
 def _add_process_attrs(fact: Fact, processes: Mapping[int, Process]) -> Fact:
@@ -204,14 +201,15 @@ def _add_process_attrs(fact: Fact, processes: Mapping[int, Process]) -> Fact:
     return replace(fact, attrs={**fact.attrs, **own})
 
 
-def _build_orphan_fact(fact: Fact, processes: Mapping[int, Process], live: frozenset[str], ours: frozenset[int]) -> Fact | None:
-    if fact.status is not Status.OK or "pid" not in fact.attrs or int(fact.attrs["pid"]) in ours:
+def _build_orphan_fact(fact: Fact, processes: Mapping[int, Process], live_jobs: frozenset[str], own_pids: frozenset[int]) -> Fact | None:
+    if fact.status is not Status.OK or "pid" not in fact.attrs or int(fact.attrs["pid"]) in own_pids:
         return None
-    explanation = _explain_orphan(processes.get(int(fact.attrs["pid"])), live)
+    explanation = _explain_orphan(processes.get(int(fact.attrs["pid"])), live_jobs)
     return replace(fact, key="proc.orphan", attrs={**fact.attrs, "why": explanation}) if explanation else None
 
 
-def _explain_orphan(process: Process | None, live: frozenset[str]) -> str:
+def _explain_orphan(process: Process | None, live_jobs: frozenset[str]) -> str:
+    """Return why the process is an orphan; an empty text if it is none."""
     if process is None:
         return "the process is gone, its memory is not"
     if process.state.startswith("Z") or "<defunct>" in process.comm:
@@ -220,19 +218,24 @@ def _explain_orphan(process: Process | None, live: frozenset[str]) -> str:
         return ""
     if not process.job:
         return "its parent is gone and no job holds it"
-    if process.job == "container" or process.job in live:
+    if process.job == "container" or process.job in live_jobs:
         return ""
     return f"its parent is gone, and nothing of job {process.job} supervises it"
 
 
-def _find_live_jobs(processes: Iterable[Process], process_by_pid: Mapping[int, Process]) -> frozenset[str]:
-    """Return jobs with a step daemon, or with a process below an unknown parent or one outside the job (not pid 1)."""
+def _find_live_jobs(processes: Mapping[int, Process]) -> frozenset[str]:
+    """Return the jobs that something still supervises.
 
-    def led(process: Process) -> bool:
-        parent = process_by_pid.get(process.ppid)
-        return process.comm.startswith("slurmstepd") or (process.ppid != 1 and (parent is None or parent.job != process.job))
+    That is a Slurm step daemon, or a parent other than pid 1 that is unknown or outside the job.
+    """
 
-    return frozenset(process.job for process in processes if process.job and led(process))
+    def is_supervised(process: Process) -> bool:
+        if process.comm.startswith("slurmstepd"):
+            return True
+        parent = processes.get(process.ppid)
+        return process.ppid != 1 and (parent is None or parent.job != process.job)
+
+    return frozenset(process.job for process in processes.values() if process.job and is_supervised(process))
 
 
 _COMPUTE_APPS_COMMAND = "nvidia-smi --query-compute-apps=gpu_bus_id,pid,process_name,used_memory --format=csv,noheader,nounits"

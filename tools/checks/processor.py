@@ -29,25 +29,24 @@ def is_frequencies(text: str) -> bool:
 
 def parse_frequencies(text: str) -> Sequence[Fact]:
     """Return the commonest governor and the median frequency."""
-    cells: dict[str, Counter[str]] = {"governor": Counter(), "driver": Counter(), "cur_freq": Counter()}
+    values_by_file: dict[str, Counter[str]] = {"governor": Counter(), "driver": Counter(), "cur_freq": Counter()}
     for match in filter(None, map(_FILE_PATTERN.match, split_lines(text))):
-        cells[match[1]][match[2]] += 1
-    governor_facts = _build_governor_facts(cells["governor"], cells["driver"])
-    speeds = [int(khz) for khz in cells["cur_freq"].elements() if re.fullmatch(r"[0-9]{4,9}", khz)]
-    if speeds:
-        governor_facts.append(
-            Fact(CHECK, "cpu.mhz", int(statistics.median(speeds)) // 1000, unit="MHz", line=f"{len(speeds)} CPUs, median frequency")
-        )
-    return governor_facts
+        values_by_file[match[1]][match[2]] += 1
+    facts = _build_governor_facts(values_by_file["governor"], values_by_file["driver"])
+    frequencies = [int(khz) for khz in values_by_file["cur_freq"].elements() if re.fullmatch(r"[0-9]{4,9}", khz)]
+    if frequencies:
+        median_mhz = int(statistics.median(frequencies)) // 1000
+        facts.append(Fact(CHECK, "cpu.mhz", median_mhz, unit="MHz", line=f"{len(frequencies)} CPUs, median frequency"))
+    return facts
 
 
 def _build_governor_facts(governors: Counter[str], drivers: Counter[str]) -> list[Fact]:
     if not governors:
         return []
-    name, times = governors.most_common(1)[0]
+    governor, cpu_count = governors.most_common(1)[0]
     driver = drivers.most_common(1)[0][0] if drivers else ""
-    line = f"scaling_governor {name} on {times} of {governors.total()} CPUs"
-    return [Fact(CHECK, "cpu.governor", name, line=line, attrs={"cpus": times, "of": governors.total(), "driver": driver})]
+    line = f"scaling_governor {governor} on {cpu_count} of {governors.total()} CPUs"
+    return [Fact(CHECK, "cpu.governor", governor, line=line, attrs={"cpus": cpu_count, "of": governors.total(), "driver": driver})]
 
 
 def is_policy(text: str) -> bool:
@@ -55,7 +54,7 @@ def is_policy(text: str) -> bool:
 
 
 def parse_policy(text: str) -> Sequence[Fact]:
-    """Parse `cpupower frequency-info -p`; a CPU without governor has no such row."""
+    """Parse `cpupower frequency-info -p`. It prints no such line for a CPU without a governor."""
     governors = Counter(match[1] for match in map(_POLICY_PATTERN.match, split_lines(text)) if match)
     return _build_governor_facts(governors, Counter()) or [
         Fact(CHECK, "cpu.governor", status=Status.ABSENT, line="the processor's frequency is not controlled by Linux")
@@ -67,36 +66,40 @@ def is_lscpu(text: str) -> bool:
 
 
 def parse_lscpu(text: str) -> Sequence[Fact]:
-    rows = dict(_iter_lscpu_cells(text))
-    columns = (("cpu.count", "CPU(s)"), ("cpu.numa_nodes", "NUMA node(s)"))
+    values = dict(_iter_lscpu_fields(text))
+    names_by_key = {"cpu.count": "CPU(s)", "cpu.numa_nodes": "NUMA node(s)"}
     facts = [
-        Fact(CHECK, key, int(rows[name]), line=f"{name}: {rows[name]}")
-        for key, name in columns
-        if re.fullmatch(r"[0-9]{1,6}", rows.get(name, ""))
+        Fact(CHECK, key, int(values[name]), line=f"{name}: {values[name]}")
+        for key, name in names_by_key.items()
+        if re.fullmatch(r"[0-9]{1,6}", values.get(name, ""))
     ]
     if not facts:
         raise Unreadable("no row CPU(s)")
     return facts
 
 
-def _iter_lscpu_cells(text: str) -> Iterator[tuple[str, str]]:
+def _iter_lscpu_fields(text: str) -> Iterator[tuple[str, str]]:
+    """Yield names and values of lscpu's text or JSON, including the fields nested below others."""
     if not text.lstrip().startswith("{"):
-        yield from ((name.strip(), value.strip()) for name, _, value in (line.partition(":") for line in split_lines(text)))
+        for line in split_lines(text):
+            name, _, value = line.partition(":")
+            yield name.strip(), value.strip()
         return
     try:
         tree = json.loads(text[: text.rfind("}") + 1])
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"expected JSON: {error}") from error
-    waiting: list[Any] = list(tree.get("lscpu") or []) if isinstance(tree.get("lscpu"), list) else []
-    while waiting:
-        row = waiting.pop()
-        if isinstance(row, Mapping):
-            yield str(row.get("field", "")).rstrip(":"), str(row.get("data", ""))
-            waiting += row["children"] if isinstance(row.get("children"), list) else []
+    pending_fields: list[Any] = list(tree["lscpu"]) if isinstance(tree.get("lscpu"), list) else []
+    while pending_fields:
+        field = pending_fields.pop()
+        if isinstance(field, Mapping):
+            yield str(field.get("field", "")).rstrip(":"), str(field.get("data", ""))
+            if isinstance(field.get("children"), list):
+                pending_fields += field["children"]
 
 
 def add_absent_governor(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Report absent without frequency control."""
+    """Add an absent fact if Linux does not control the processors' frequency."""
     if not facts or any(fact.key == "cpu.governor" or fact.status.blind for fact in facts):
         return facts
     return [*facts, Fact(CHECK, "cpu.governor", status=Status.ABSENT, line="no frequency governor under /sys/devices/system/cpu/cpufreq")]

@@ -22,7 +22,7 @@ _UNKNOWN_PATTERN = re.compile(r"Node \S{1,80} not found|Invalid node name")
 _RUNNING_JOB_PATTERN = re.compile(r"(\d{1,12}),([A-Z_]{2,20}),([A-Za-z0-9_][\w.@$-]{0,63})\s*$")
 NODE_HOLDING_STATES = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING", "STOPPED"})
 MAX_JOBS = 64
-# the controller rejects this host's credential
+# The controller rejects this host's credential.
 _REJECTED_PATTERN = re.compile(r".{0,120}(?:Zero Bytes were transmitted or received|Invalid authentication credential)")
 _NO_ACCOUNTS_PATTERN = re.compile(r"accounting storage is disabled", re.IGNORECASE)
 
@@ -35,7 +35,6 @@ SLURM_ERRORS: Mapping[str, str] = {
     r"Could not establish a configuration source|[Uu]nable to (?:process|open) \S*conf|fatal: ": "its commands have no usable slurm.conf",
 }
 
-# Unplanned reasons that slurmctld and slurmd themselves set (22.05 to 24.05), of any author.
 # Reasons that slurmctld and slurmd set themselves (22.05 to 24.05), for any recorded user: never planned maintenance.
 SLURM_REASONS: Mapping[str, str] = {
     r"gres/gpu\S* count (?:reported lower than configured|too low)": "gpus_missing",
@@ -71,22 +70,29 @@ def parse_node(text: str) -> Sequence[Fact]:
     """Return state and reason. A node unknown to Slurm is absent; an unreachable Slurm is unobserved."""
     if text.lstrip().startswith("{"):
         return _parse_json_node(text)
-    row = _STATE_PATTERN.search(text)
-    if row is None:
-        unknown = _UNKNOWN_PATTERN.search(text)
-        if unknown is not None:
-            return [Fact(CHECK, "sched.state", status=Status.ABSENT, line=unknown[0][:200])]
-        if problem := _explain_slurm_error(text):
-            rejections = (
-                [Fact(CHECK, "base.answer", "rejected", "scheduler", line=match[0][:200])]
-                if (match := _REJECTED_PATTERN.search(text[:8192]))
-                else []
-            )
-            return [build_unobserved_fact(CHECK, Status.UNREACHABLE, f"Slurm could not be asked: {problem}"), *rejections]
-        raise Unreadable("a node without its State")
+    state = _STATE_PATTERN.search(text)
+    if state is None:
+        return _build_error_facts(text)
+    words = [re.sub(r"\W", "", word) for word in state[1].split("+")]
+    if "*" in state[1]:
+        words.append("NOT_RESPONDING")
     reason = _REASON_PATTERN.search(text)
-    words = [re.sub(r"\W", "", word) for word in row[1].split("+")] + (["NOT_RESPONDING"] if "*" in row[1] else [])
-    return _build_node_facts(words, reason[1] if reason else "", *((reason[2] or "", reason[3] or "") if reason else ()))
+    if reason is None:
+        return _build_node_facts(words, "")
+    return _build_node_facts(words, reason[1], reason[2] or "", reason[3] or "")
+
+
+def _build_error_facts(text: str) -> list[Fact]:
+    """Return why Slurm gave no state. Raise Unreadable if the output names no known reason."""
+    if unknown_node := _UNKNOWN_PATTERN.search(text):
+        return [Fact(CHECK, "sched.state", status=Status.ABSENT, line=unknown_node[0][:200])]
+    problem = _explain_slurm_error(text)
+    if not problem:
+        raise Unreadable("a node without its State")
+    facts = [build_unobserved_fact(CHECK, Status.UNREACHABLE, f"Slurm could not be asked: {problem}")]
+    if rejection := _REJECTED_PATTERN.search(text[:8192]):
+        facts.append(Fact(CHECK, "base.answer", "rejected", "scheduler", line=rejection[0][:200]))
+    return facts
 
 
 def _explain_slurm_error(text: str) -> str:
@@ -98,36 +104,38 @@ def _parse_json_node(text: str) -> list[Fact]:
         tree = json.loads(text[: text.rfind("}") + 1])
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"expected JSON: {error}") from error
-    rows = tree.get("nodes") if isinstance(tree, dict) else None
-    node: Any = rows[0] if isinstance(rows, list) and rows else None
+    nodes = tree.get("nodes") if isinstance(tree, dict) else None
+    node: Any = nodes[0] if isinstance(nodes, list) and nodes else None
     state = node.get("state") if isinstance(node, Mapping) else None
     words = [str(word) for word in state] if isinstance(state, list) else str(state or "").split("+")
     if not words or not all(re.fullmatch(r"[A-Z_]{2,24}", word) for word in words):
         raise Unreadable("expected a node with its state")
-    since = node.get("reason_changed_at")
-    since = since.get("number") if isinstance(since, Mapping) else since
-    at = datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%S") if isinstance(since, int) and 0 < since < 1 << 33 else ""
-    return _build_node_facts(words, str(node.get("reason") or ""), str(node.get("reason_set_by_user") or ""), at)
+    since = _format_timestamp(node.get("reason_changed_at"))
+    return _build_node_facts(words, str(node.get("reason") or ""), str(node.get("reason_set_by_user") or ""), since)
 
 
-def _build_node_facts(words: Sequence[str], reason: str, by: str = "", since: str = "") -> list[Fact]:
+def _format_timestamp(timestamp: Any) -> str:
+    """Format seconds since 1970, which newer versions of Slurm put into an object. Return an empty text for others."""
+    seconds = timestamp.get("number") if isinstance(timestamp, Mapping) else timestamp
+    if not isinstance(seconds, int) or not 0 < seconds < 1 << 33:
+        return ""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _build_node_facts(words: Sequence[str], reason: str, user: str = "", since: str = "") -> list[Fact]:
     state = "+".join(dict.fromkeys(words))[:120]
     reason = " ".join(reason.split())[:300]
     line = f"State={state}" + (f" Reason={reason}" if reason else "")
     reason = "" if reason.lower() in ("none", "(null)") else reason
-    reason_name = next((name for pattern, name in SLURM_REASONS.items() if re.search(pattern, reason, re.IGNORECASE)), "")
-    origin = {name: value for name, value in (("by", by[:64]), ("since", since[:40])) if value and reason}
     if not reason:
         return [Fact(CHECK, "sched.state", state, line=line)]
+    origin = {name: value for name, value in (("by", user[:64]), ("since", since[:40])) if value}
+    state_attrs = {"reason": reason, "why": kubernetes.format_out_of_service(reason, **origin), **origin}
+    slurm_reason = next((name for pattern, name in SLURM_REASONS.items() if re.search(pattern, reason, re.IGNORECASE)), "")
+    reason_attrs = {"told": slurm_reason, **origin} if slurm_reason else origin
     return [
-        Fact(
-            CHECK,
-            "sched.state",
-            state,
-            line=line,
-            attrs={"reason": reason, "why": kubernetes.format_out_of_service(reason, **origin), **origin},
-        ),
-        Fact(CHECK, "sched.reason", reason, line=line, attrs={"told": reason_name, **origin} if reason_name else origin),
+        Fact(CHECK, "sched.state", state, line=line, attrs=state_attrs),
+        Fact(CHECK, "sched.reason", reason, line=line, attrs=reason_attrs),
     ]
 
 
@@ -140,20 +148,13 @@ def is_running_jobs(text: str) -> bool:
 
 
 def parse_running_jobs(text: str) -> Sequence[Fact]:
-    """Return the queue's jobs: without cgroups, no process shows its job."""
-    matches = [match for match in map(_RUNNING_JOB_PATTERN.match, split_lines(text)) if match]
-    jobs = list(dict.fromkeys(match[1] for match in matches if match[2] in NODE_HOLDING_STATES))
-    if not jobs:
+    """Return the queue's jobs on the node. They are needed where jobs have no cgroups: no process shows its job there."""
+    jobs = [match for match in map(_RUNNING_JOB_PATTERN.match, split_lines(text)) if match]
+    job_ids = list(dict.fromkeys(job[1] for job in jobs if job[2] in NODE_HOLDING_STATES))
+    if not job_ids:
         return []
-    return [
-        Fact(
-            CHECK,
-            "sched.running",
-            [*jobs][:MAX_JOBS],
-            line=matches[0][0].strip()[:200],
-            attrs={"users": sorted({match[3] for match in matches})[:8]},
-        )
-    ]
+    users = sorted({job[3] for job in jobs})[:8]
+    return [Fact(CHECK, "sched.running", job_ids[:MAX_JOBS], line=jobs[0][0].strip()[:200], attrs={"users": users})]
 
 
 def parse_no_accounting(text: str) -> Sequence[Fact]:
@@ -162,10 +163,11 @@ def parse_no_accounting(text: str) -> Sequence[Fact]:
 
 
 def parse_jobs(text: str) -> Sequence[Fact]:
-    matches = [match for match in map(_JOB_PATTERN.match, split_lines(text)) if match]
-    last = max(matches, key=lambda match: (match["started"] != "Unknown", match["started"]))
-    attrs = {name: last[name] for name in ("job", "exit", "started", "ended", "uid") if last[name]}
-    return [Fact(CHECK, "sched.job", last["state"], line=last[0].strip(), attrs=attrs)]
+    """Return the job that started last."""
+    jobs = [match for match in map(_JOB_PATTERN.match, split_lines(text)) if match]
+    last_job = max(jobs, key=lambda job: (job["started"] != "Unknown", job["started"]))
+    attrs = {name: last_job[name] for name in ("job", "exit", "started", "ended", "uid") if last_job[name]}
+    return [Fact(CHECK, "sched.job", last_job["state"], line=last_job[0].strip(), attrs=attrs)]
 
 
 def drop_repeated_facts(facts: Sequence[Fact]) -> Sequence[Fact]:

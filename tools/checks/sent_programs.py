@@ -14,5 +14,6 @@ def encode_program(module: Path) -> str:
     """
     text = module.read_text(encoding="utf-8").partition("\n")[2].strip() + "\n"
     text = re.sub(r'(?m)^(?: +"{3}.*"{3})?\n', "", text)
-    text = re.sub(r"(?m)^(?: {4})+", lambda found: " " * (len(found[0]) // 4), text)
-    return f"exec({_SHELL_CHARS_PATTERN.sub(lambda found: f'{chr(92)}x{ord(found[0]):02x}', repr(text))})"
+    text = re.sub(r"(?m)^(?: {4})+", lambda indent: " " * (len(indent[0]) // 4), text)
+    literal = _SHELL_CHARS_PATTERN.sub(lambda char: rf"\x{ord(char[0]):02x}", repr(text))
+    return f"exec({literal})"

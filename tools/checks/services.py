@@ -9,7 +9,7 @@ Result=exit-code
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -32,15 +32,16 @@ MIN_RESTARTS_REPORTED = 5  # automatic restarts from which a unit counts as rest
 NEEDED_UNITS = frozenset({"slurmd", "slurmctld", "slurmdbd", "munge", "kubelet", "containerd", "crio", "docker", "sssd", "openibd"})
 _FM_LINE_PATTERN = re.compile(r"\[[A-Z][a-z]{2} \d{2} \d{4} \d{2}:\d{2}:\d{2}\] \[\w{1,10} *\] \[tid \d+\] (.*)$")
 _UNIT_PATTERN = re.compile(r"\"_SYSTEMD_UNIT\" ?: ?\"([^\"]{1,100})\"")
+_ERROR_PRIORITY_PATTERN = re.compile(r"\"PRIORITY\" ?: ?\"[0-3]\"")
 _IDENTIFIER_PATTERN = re.compile(r"\"SYSLOG_IDENTIFIER\" ?: ?\"([^\"]{1,100})\"")
 
 
 @dataclass(frozen=True, slots=True)
 class UnitEventRule:
-    """One message. `units`: parts of the writer's name, "" for any."""
+    """A message in the journal that becomes a fact."""
 
     value: str
-    units: tuple[str, ...]
+    units: tuple[str, ...]  # parts of the writer's name; "" for any writer
     pattern: re.Pattern[str]
 
 
@@ -48,7 +49,7 @@ def _build_event_rule(value: str, units: str, pattern: str) -> UnitEventRule:
     return UnitEventRule(value, tuple(units.split()) or ("",), re.compile(pattern, re.IGNORECASE))
 
 
-# The first matching row counts.
+# The first matching rule counts.
 UNIT_EVENT_RULES = (
     _build_event_rule("fm_version_mismatch", "fabric", r"version.{1,80}(?:don'?t|doesn'?t|does not|do not) match|version mismatch"),
     _build_event_rule(
@@ -102,44 +103,46 @@ def is_units(text: str) -> bool:
 
 
 def parse_units(text: str) -> Sequence[Fact]:
-    """Return units' states, named without `.service`. Blocks without a state are counted as unreadable."""
+    """Return the units' states, named without `.service`. Blocks without a state are counted as unreadable."""
     facts: list[Fact] = []
-    broken = 0
+    broken_count = 0
     for block in re.split(r"\n\s*\n", text.strip()):
-        cells = {
-            name: value
-            for name, sign, value in (line.strip().partition("=") for line in split_lines(block))
-            if sign and name in _UNIT_PROPERTIES
-        }
-        if "Id" in cells and "ActiveState" in cells:
-            facts.append(_build_unit_fact(cells))
-        else:
-            broken += bool(cells)
+        properties = _parse_unit_properties(block)
+        if "Id" in properties and "ActiveState" in properties:
+            facts.append(_build_unit_fact(properties))
+        elif properties:
+            broken_count += 1
     if not facts:
         raise Unreadable("no block with Id and ActiveState")
-    if broken:
-        facts.append(Fact(CHECK, "", status=Status.UNREADABLE, line=f"{broken} blocks without Id or ActiveState"))
+    if broken_count:
+        facts.append(Fact(CHECK, "", status=Status.UNREADABLE, line=f"{broken_count} blocks without Id or ActiveState"))
     return facts
 
 
-def _build_unit_fact(cells: dict[str, str]) -> Fact:
-    missing = cells.get("LoadState") == "not-found"
-    names = (("SubState", "sub"), ("Result", "result"), ("ExecMainStatus", "exit_status"), ("LoadState", "load"))
-    attrs = {short: cells[name][:60] for name, short in names if cells.get(name)}
-    line = " ".join(f"{name}={value}" for name, value in cells.items())[:300]
-    unit = cells["Id"].removesuffix(".service")[:100]
-    if problem := _classify_unit_trouble(unit, cells):
-        attrs |= {"trouble": problem, "restarts": cells.get("NRestarts", "0")[:9]}
-    return Fact(CHECK, "service.state", "not-found" if missing else cells["ActiveState"][:40], unit, line=line, attrs=attrs)
+def _parse_unit_properties(block: str) -> dict[str, str]:
+    properties = {}
+    for line in split_lines(block):
+        name, equals_sign, value = line.strip().partition("=")
+        if equals_sign and name in _UNIT_PROPERTIES:
+            properties[name] = value
+    return properties
 
 
-def _classify_unit_trouble(unit: str, cells: Mapping[str, str]) -> str:
-    """Return failed, masked, broken, restarting, frozen, starting, stopping, stopped or "".
+def _build_unit_fact(properties: Mapping[str, str]) -> Fact:
+    attr_names = (("SubState", "sub"), ("Result", "result"), ("ExecMainStatus", "exit_status"), ("LoadState", "load"))
+    attrs = {attr: properties[name][:60] for name, attr in attr_names if properties.get(name)}
+    line = " ".join(f"{name}={value}" for name, value in properties.items())[:300]
+    unit = properties["Id"].removesuffix(".service")[:100]
+    if trouble := _classify_unit_trouble(unit, properties):
+        attrs |= {"trouble": trouble, "restarts": properties.get("NRestarts", "0")[:9]}
+    state = "not-found" if properties.get("LoadState") == "not-found" else properties["ActiveState"][:40]
+    return Fact(CHECK, "service.state", state, unit, line=line, attrs=attrs)
 
-    An inactive fabric manager is not a fault: it exits on machines without NVSwitches.
-    """
-    active, sub, load = cells["ActiveState"], cells.get("SubState", ""), cells.get("LoadState", "")
-    restarts = cells.get("NRestarts", "")
+
+def _classify_unit_trouble(unit: str, properties: Mapping[str, str]) -> str:
+    """Return failed, masked, broken, restarting, frozen, starting, stopping, stopped, or an empty text without trouble."""
+    active, sub, load = properties["ActiveState"], properties.get("SubState", ""), properties.get("LoadState", "")
+    restarts = properties.get("NRestarts", "")
     if load == "not-found":
         return ""
     if load == "masked" and active != "active":
@@ -150,58 +153,65 @@ def _classify_unit_trouble(unit: str, cells: Mapping[str, str]) -> str:
         return "failed"
     if sub.startswith("auto-restart") or (restarts[:9].isdigit() and int(restarts[:9]) >= MIN_RESTARTS_REPORTED):
         return "restarting"
-    if cells.get("FreezerState", "").startswith("f"):
+    if properties.get("FreezerState", "").startswith("f"):
         return "frozen"
     if active in ("activating", "deactivating"):
         return "starting" if active == "activating" else "stopping"
-    enabled = cells.get("UnitFileState", "").startswith("enabled") and unit != FABRIC_MANAGER
-    return "stopped" if active == "inactive" and enabled and (unit in NEEDED_UNITS or cells.get("ConditionResult") != "no") else ""
+    return "stopped" if active == "inactive" and _should_run(unit, properties) else ""
+
+
+def _should_run(unit: str, properties: Mapping[str, str]) -> bool:
+    """Return whether an inactive unit is a fault. The fabric manager may exit: it does so on hosts without NVSwitches."""
+    if unit == FABRIC_MANAGER or not properties.get("UnitFileState", "").startswith("enabled"):
+        return False
+    return unit in NEEDED_UNITS or properties.get("ConditionResult") != "no"
 
 
 def is_journal(text: str) -> bool:
-    head = [line for line in split_lines(text[:16384]) if line.strip()][:10]
-    return any(
-        _FM_LINE_PATTERN.match(line) or (split_prefix(line).found and split_prefix(line).source not in ("", "kernel")) for line in head
-    )
+    first_lines = [line for line in split_lines(text[:16384]) if line.strip()][:10]
+    return any(_FM_LINE_PATTERN.match(line) or _is_service_line(line) for line in first_lines)
+
+
+def _is_service_line(line: str) -> bool:
+    prefix = split_prefix(line)
+    return prefix.found and prefix.source not in ("", "kernel")
 
 
 def parse_journal(text: str) -> Sequence[Fact]:
-    """Return events by unit, repeats folded, and unknown errors; an absent fact without any."""
-    groups: dict[tuple[str, str], list[tuple[LinePrefix, str]]] = {}
-    unknown: list[str] = []
-    telling = frozenset(iter_trouble_lines(text))
+    """Return events by unit, with repeats folded, and unknown errors. Without any return an absent fact."""
+    prefixes_by_event: dict[tuple[str, str], list[LinePrefix]] = {}
+    unknown_errors: list[str] = []
+    trouble_lines = frozenset(iter_trouble_lines(text))
     for line in split_lines(text):
-        has_known_event = False
-        for value, unit, prefix in _find_events(line):
-            has_known_event = True
-            groups.setdefault((value, unit), []).append((prefix, line))
-        if not has_known_event and _is_error(line, telling):
-            unknown.append(line)
-    facts = [_fold_events(value, unit, lines) for (value, unit), lines in groups.items()]
-    facts += build_not_understood_facts(CHECK, unknown)
+        if event := _find_event(line):
+            value, unit, prefix = event
+            prefixes_by_event.setdefault((value, unit), []).append(prefix)
+        elif _is_error(line, trouble_lines):
+            unknown_errors.append(line)
+    facts = [_fold_event(value, unit, prefixes) for (value, unit), prefixes in prefixes_by_event.items()]
+    facts += build_not_understood_facts(CHECK, unknown_errors)
     return facts or [Fact(CHECK, "service.event", status=Status.ABSENT, line="nothing known in this journal")]
 
 
-def _find_events(line: str) -> Iterable[tuple[str, str, LinePrefix]]:
-    if own := _FM_LINE_PATTERN.match(line):
-        prefix, unit = LinePrefix(None, "", own[1], FABRIC_MANAGER), FABRIC_MANAGER
+def _find_event(line: str) -> tuple[str, str, LinePrefix] | None:
+    """Return the value of the first rule that matches the line, the line's unit and its prefix."""
+    if fabric_manager_line := _FM_LINE_PATTERN.match(line):
+        prefix, unit = LinePrefix(None, "", fabric_manager_line[1], FABRIC_MANAGER), FABRIC_MANAGER
     else:
         prefix = split_prefix(line)
         unit = _find_unit_name(line, prefix)
     if not unit:
-        return []
+        return None
     message = prefix.message[:2000]
-    return [(rule.value, unit, prefix) for rule in _list_rules_for(unit, prefix.source) if rule.pattern.search(message)][:1]
+    matching_rule = next((rule for rule in _list_rules_for(unit, prefix.source) if rule.pattern.search(message)), None)
+    return (matching_rule.value, unit, prefix) if matching_rule else None
 
 
-_ERROR_PATTERN = re.compile(r"\"PRIORITY\" ?: ?\"[0-3]\"")
-
-
-def _is_error(line: str, telling: Collection[str]) -> bool:
-    """By the journal's priority if it has one, else by words."""
+def _is_error(line: str, trouble_lines: Collection[str]) -> bool:
+    """Judge a JSON line by its priority, another line by its words."""
     if line.startswith("{"):
-        return _ERROR_PATTERN.search(line) is not None
-    return line in telling and split_prefix(line).source not in ("", "kernel")
+        return _ERROR_PRIORITY_PATTERN.search(line) is not None
+    return line in trouble_lines and split_prefix(line).source not in ("", "kernel")
 
 
 @lru_cache(256)
@@ -210,7 +220,7 @@ def _list_rules_for(unit: str, source: str) -> tuple[UnitEventRule, ...]:
 
 
 def _find_unit_name(line: str, prefix: LinePrefix) -> str:
-    """The unit that systemd names at the line's start, else the writer."""
+    """Return the unit that systemd names at the line's start, else the program that wrote the line."""
     match = re.match(r"([\w@.-]{1,80})\.service: ", prefix.message)
     if match or prefix.source == "systemd":
         return match[1] if match else "systemd"
@@ -220,13 +230,14 @@ def _find_unit_name(line: str, prefix: LinePrefix) -> str:
     return {"nv-fabricmanager": FABRIC_MANAGER, "dockerd": "docker"}.get(prefix.source, prefix.source)
 
 
-def _fold_events(value: str, unit: str, lines: Sequence[tuple[LinePrefix, str]]) -> Fact:
-    times = sorted(prefix.time for prefix, _ in lines if prefix.time)
-    attrs: dict[str, object] = {"text": lines[0][0].message[:300], "count": len(lines)}
+def _fold_event(value: str, unit: str, prefixes: Sequence[LinePrefix]) -> Fact:
+    first = prefixes[0]
+    times = sorted(prefix.time for prefix in prefixes if prefix.time)
+    attrs: dict[str, object] = {"text": first.message[:300], "count": len(prefixes)}
     if times:
         attrs |= {"first": times[0].isoformat(), "last": times[-1].isoformat()}
     time = times[0] if times else None
-    return Fact(CHECK, "service.event", value, unit, line=lines[0][0].message[:500], attrs=attrs, time=time, boot_id=lines[0][0].boot_id)
+    return Fact(CHECK, "service.event", value, unit, line=first.message[:500], attrs=attrs, time=time, boot_id=first.boot_id)
 
 
 # Distribution names → common names. On Debian the unit is `chrony`; its alias `chronyd` vanishes when disabled.

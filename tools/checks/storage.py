@@ -50,27 +50,27 @@ def is_mounts(text: str) -> bool:
 
 
 def parse_mounts(text: str) -> Sequence[Fact]:
-    """Return one fact per mount. One without an answer is where the kit got stuck: timeout."""
-    kinds: dict[str, str] = {}
-    answers: dict[str, tuple[str, str, str]] = {}
+    """Return one fact per mount. A mount without an answer is where the kit got stuck, so it counts as a timeout."""
+    file_systems: dict[str, str] = {}  # by mount
+    answers: dict[str, tuple[str, str, str]] = {}  # by mount: the value, the error's text and the line
     for line in split_lines(text):
-        if row := _MOUNT_PATTERN.match(line):
-            kinds[row[1]] = row[2]
-        elif (row := _ANSWER_PATTERN.match(line)) and row[1] in kinds:
-            answers[row[1]] = (row[2], row[3] or "", line.strip())
+        if mount_line := _MOUNT_PATTERN.match(line):
+            file_systems[mount_line[1]] = mount_line[2]
+        elif (answer := _ANSWER_PATTERN.match(line)) and answer[1] in file_systems:
+            answers[answer[1]] = (answer[2], answer[3] or "", line.strip())
     facts = []
-    unasked = next((match[1] for match in map(_UNASKED_PATTERN.match, split_lines(text)) if match), "")
-    if unasked:
-        facts.append(build_unobserved_fact(CHECK, Status.UNREADABLE, f"{unasked} more shared file systems were not asked"))
-    for mount, kind in kinds.items():
-        value, words, line = answers.get(mount, ("timeout", "", f"{mount}: no answer"))
-        attrs = {"fstype": kind} | ({"text": words} if words else {})
+    unasked_count = next((match[1] for match in map(_UNASKED_PATTERN.match, split_lines(text)) if match), "")
+    if unasked_count:
+        facts.append(build_unobserved_fact(CHECK, Status.UNREADABLE, f"{unasked_count} more shared file systems were not asked"))
+    for mount, file_system in file_systems.items():
+        value, error_text, line = answers.get(mount, ("timeout", "", f"{mount}: no answer"))
+        attrs = {"fstype": file_system} | ({"text": error_text} if error_text else {})
         facts.append(Fact(CHECK, "store.mount", value, mount, line=line[:300], attrs=attrs))
     return facts
 
 
 def add_absent_mounts(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Report absent: nothing shared is mounted, or the node has no kit."""
+    """Add an absent fact if no shared file system is mounted or the node has no kit."""
     if not facts or any(fact.key == "store.mount" or fact.status.blind for fact in facts):
         return facts
     return [*facts, Fact(CHECK, "store.mount", status=Status.ABSENT, line="no shared file system, or no node kit to ask one safely")]

@@ -39,15 +39,16 @@ def is_versions(text: str) -> bool:
 
 def parse_versions(text: str) -> Sequence[Fact]:
     """Return versions of the host, or of each container that the kit queried."""
-    framed = list(split_container_answers(text))
-    parts = [(name[:12], output) for name, output, _ in framed] if framed else [(None, text)]
-    rows = [(row, device) for device, output in parts if (row := _find_answer(output))]
-    facts = [fact for row, device in rows for fact in _build_version_facts(row, device)]
+    outputs: list[tuple[str | None, str]] = [(name[:12], output) for name, output, _ in split_container_answers(text)]
+    facts: list[Fact] = []
+    for device, output in outputs or [(None, text)]:
+        if answer := _find_answer(output):
+            facts += _build_version_facts(answer, device)
     return facts or [Fact(CHECK, "vers.torch", status=Status.ABSENT, line="PyTorch is not installed here")]
 
 
 def _find_answer(text: str) -> Mapping[str, Any] | None:
-    return next((row for row in parse_json_lines(text) if row.get("rackmedic") == "vers"), None)
+    return next((answer for answer in parse_json_lines(text) if answer.get("rackmedic") == "vers"), None)
 
 
 def _build_version_facts(answer: Mapping[str, Any], device: str | None) -> Iterator[Fact]:
@@ -77,7 +78,7 @@ def _build_version_facts(answer: Mapping[str, Any], device: str | None) -> Itera
 
 
 def _build_extension_facts(version: str, torch: str, device: str | None) -> Iterator[Fact]:
-    """Wheels that name the PyTorch they were built for."""
+    """Report an extension that was built for another PyTorch; its version names the PyTorch that it needs."""
     built = _BUILT_FOR_PATTERN.search(version)
     if built and torch and not re.match(re.escape(built[1]) + r"(?:\.|$|\+)", torch):
         attrs = {"built_for": built[1], "torch": torch}
@@ -89,37 +90,39 @@ def _parse_version_text(value: Any) -> str:
 
 
 def _format_cudnn_version(value: Any) -> str:
-    """90100 is 9.1.0, 8902 is 8.9.2."""
+    """Format cuDNN's version number: 90100 is 9.1.0, and 8902 is 8.9.2."""
     if not isinstance(value, int) or isinstance(value, bool) or not 1000 <= value < 10_000_000:
         return ""
-    major, minor, patch = (
-        (value // 10000, value // 100 % 100, value % 100) if value >= 10000 else (value // 1000, value // 100 % 10, value % 100)
-    )
-    return f"{major}.{minor}.{patch}"
+    return _format_version_number(value)
+
+
+def _format_version_number(number: int) -> str:
+    """Format a version number of five digits or more (9.1.0 is 90100), or of four (8.9.2 is 8902)."""
+    if number >= 10_000:
+        return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+    return f"{number // 1000}.{number // 100 % 10}.{number % 100}"
 
 
 def _format_nccl_version(value: Any) -> str:
-    """`[2, 20, 5]`, or 2708 from old builds."""
+    """Format NCCL's version: `[2, 20, 5]`, or a number such as 2708 from old builds."""
     if isinstance(value, list) and value and all(isinstance(part, int) and 0 <= part < 10_000 for part in value[:3]):
         return ".".join(str(part) for part in value[:3])
     if isinstance(value, int) and not isinstance(value, bool) and 2000 <= value < 100_000:
-        return (
-            f"{value // 1000}.{value // 100 % 10}.{value % 100}"
-            if value < 10_000
-            else f"{value // 10000}.{value // 100 % 100}.{value % 100}"
-        )
+        return _format_version_number(value)
     return ""
 
 
 def prefer_container_versions(facts: Sequence[Fact]) -> Sequence[Fact]:
     """Prefer containers' versions: jobs in them do not see the host's PyTorch."""
-    inside = [fact for fact in facts if fact.device or fact.status.blind]
-    if any(fact.key == "vers.torch" and fact.device for fact in inside):
-        return inside
+    container_facts = [fact for fact in facts if fact.device or fact.status.blind]
+    if any(fact.key == "vers.torch" and fact.device for fact in container_facts):
+        return container_facts
     if not facts:
         return []
-    own = [fact for fact in facts if fact.status is Status.OK or fact.status.blind]
-    return own or [Fact(CHECK, "vers.torch", status=Status.ABSENT, line="no PyTorch on the host or in a container that may be asked")]
+    observed_facts = [fact for fact in facts if fact.status is Status.OK or fact.status.blind]
+    return observed_facts or [
+        Fact(CHECK, "vers.torch", status=Status.ABSENT, line="no PyTorch on the host or in a container that may be asked")
+    ]
 
 
 CHECKS = (

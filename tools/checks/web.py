@@ -32,7 +32,7 @@ _CURL_COMMAND = "curl -q -sS -I --proto =http,https --max-redirs 0 --connect-tim
 
 
 def build_headers_command(name: str, target: str) -> Command:
-    """Return the request, to the inventory's address only, never one from a ticket or log."""
+    """Return a request to an address of the inventory. An address from a ticket or a log is never requested."""
     return Command(name, (*_CURL_COMMAND.split(), f"{{{target}}}"))
 
 
@@ -47,7 +47,7 @@ def build_headers_format(check: str, key: str) -> Format:
 
 def _build_headers_parser(check: str, key: str) -> Callable[[str], Sequence[Fact]]:
     def parse(text: str) -> Sequence[Fact]:
-        """Use the last status, as a proxy prints its own first. A refusal for missing credentials counts as ok."""
+        # A proxy prints its own status first, so the last one counts. A refusal for missing credentials counts as ok.
         statuses = [match for match in map(_STATUS_PATTERN.match, split_lines(text)) if match]
         if complaint := _COMPLAINT_PATTERN.search(text):
             word = _CURL_ERROR_WORDS.get(int(complaint[1]), "other")

@@ -40,37 +40,44 @@ def is_baseline(text: str) -> bool:
 
 
 def parse_baseline(text: str) -> Sequence[Fact]:
-    """Fold compared rows by kind; return counts, answers and broken parts singly, and report unknown rows."""
-    rows: dict[str, list[str]] = defaultdict(list)
+    """Return one fact per compared kind, and one per count, answer and broken part; report unknown lines."""
+    compared_values: dict[str, list[str]] = defaultdict(list)
     facts: list[Fact] = []
-    strange: list[str] = []
+    unknown_lines: list[str] = []
     lines = split_lines(text.strip("\n"))
-    for line in (line for line in lines[1:] if line.strip() and line != END):
-        match = _ROW_PATTERN.match(line)
-        kind, name, value = (match[1], match[2].strip(), match[3].strip()) if match else ("", "", "")
+    rows = [line for line in lines[1:] if line.strip() and line != END]
+    for line in rows:
+        kind, name, value = _split_row(line)
         if kind in COMPARED_KINDS and name not in HOST_SPECIFIC_QUESTIONS:
-            rows[kind].append(f"{name}{NAME_VALUE_SEPARATOR}{value}")
-        fact = _parse_single_row(kind, name, value)
-        facts += [fact] if fact else []
-        strange += [line] if fact is None and kind not in COMPARED_KINDS else []
-    if not rows and not facts:
+            compared_values[kind].append(f"{name}{NAME_VALUE_SEPARATOR}{value}")
+        if fact := _build_single_fact(kind, name, value):
+            facts.append(fact)
+        elif kind not in COMPARED_KINDS:
+            unknown_lines.append(line)
+    if not compared_values and not facts:
         raise Unreadable("a head and no row")
-    facts += [_fold_rows(kind, values) for kind, values in rows.items()]
-    if strange:
-        facts.append(
-            build_unobserved_fact(CHECK, Status.UNREADABLE, f"{len(strange)} rows of it are not understood, first {strange[0][:120]!r}")
-        )
+    facts += [_fold_values(kind, values) for kind, values in compared_values.items()]
+    if unknown_lines:
+        reason = f"{len(unknown_lines)} rows of it are not understood, first {unknown_lines[0][:120]!r}"
+        facts.append(build_unobserved_fact(CHECK, Status.UNREADABLE, reason))
     if END not in lines[-3:]:
         facts.append(build_unobserved_fact(CHECK, Status.UNREADABLE, "it broke off before its end, so something of it may be missing"))
     return facts
 
 
-def _fold_rows(kind: str, values: list[str]) -> Fact:
+def _split_row(line: str) -> tuple[str, str, str]:
+    """Return kind, name and value; empty texts if the line is not a row."""
+    match = _ROW_PATTERN.match(line)
+    return (match[1], match[2].strip(), match[3].strip()) if match else ("", "", "")
+
+
+def _fold_values(kind: str, values: list[str]) -> Fact:
     kept_values = sorted(set(values))[:MAX_ROWS]
     return Fact(CHECK, "base.rows", kept_values, kind, line=f"{kind}: {len(kept_values)} rows")
 
 
-def _parse_single_row(kind: str, name: str, value: str) -> Fact | None:
+def _build_single_fact(kind: str, name: str, value: str) -> Fact | None:
+    """Return the fact of a line that is reported on its own; None for kinds that are only compared and unknown kinds."""
     line, word = f"{name}: {value}"[:MAX_LINE_CHARS], value.partition(" ")[0]
     if kind == "broken":
         return Fact(CHECK, "base.broken", word, name, line=line)
@@ -78,10 +85,10 @@ def _parse_single_row(kind: str, name: str, value: str) -> Fact | None:
         return Fact(CHECK, "base.answer", word, name, line=line)
     if kind == "count" and word.isdigit():
         return Fact(CHECK, "base.count", int(word[:12]), name, line=line)
-    if kind == "hog" and (row := _HOG_PATTERN.match(value)):
-        share = round(float(row[1]) / max(1, int(row[2])), 3)
-        attrs = {"share": share, "processes": int(row[3]), "uid": int(row[4])}
-        return Fact(CHECK, "proc.hog", float(row[1]), name, line=line, attrs=attrs)
+    if kind == "hog" and (usage := _HOG_PATTERN.match(value)):
+        used_cores, cores = float(usage[1]), int(usage[2])
+        attrs = {"share": round(used_cores / max(1, cores), 3), "processes": int(usage[3]), "uid": int(usage[4])}
+        return Fact(CHECK, "proc.hog", used_cores, name, line=line, attrs=attrs)
     if kind == "unread":
         return build_unobserved_fact(CHECK, Status.UNREADABLE, f"its part {name} could not be read: {value}"[:MAX_LINE_CHARS])
     return None

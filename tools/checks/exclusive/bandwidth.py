@@ -33,7 +33,7 @@ _FAILED_PATTERN = re.compile(r"(CUDA_ERROR_[A-Z_]{3,60}|cudaError[A-Za-z]{3,60})
 
 
 class NothingMeasured(Unreadable):
-    """Nothing was measured; the text is the tool's own complaint."""
+    """The tool measured nothing. The text is its own complaint."""
 
 
 def is_json(text: str) -> bool:
@@ -46,16 +46,17 @@ def is_table(text: str) -> bool:
 
 def parse_json_matrices(text: str) -> Mapping[str, Matrix]:
     """Return matrices by test case. Raise NothingMeasured with the tool's error if there are none."""
-    at = text.find("{")
+    start = text.find("{")
     try:
-        root = json.JSONDecoder().raw_decode(text[at:])[0]["nvbandwidth"]
+        root = json.JSONDecoder().raw_decode(text[start:])[0]["nvbandwidth"]
         cases = root.get("testcases") or []
-        matrices = {
-            str(case["name"]): _parse_matrix(case.get("bandwidth_matrix")) for case in cases if case.get("status", "Passed") == "Passed"
-        }
+        matrices = {}
+        for case in cases:
+            if case.get("status", "Passed") == "Passed":
+                matrices[str(case["name"])] = _parse_matrix(case.get("bandwidth_matrix"))
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise Unreadable(f"JSON of nvbandwidth breaks off or is none: {type(error).__name__}") from error
-    matrices = {name: rows for name, rows in matrices.items() if rows}
+    matrices = {name: matrix for name, matrix in matrices.items() if matrix}
     if not matrices:
         raise NothingMeasured(_format_complaint(root, cases))
     return matrices
@@ -63,13 +64,14 @@ def parse_json_matrices(text: str) -> Mapping[str, Matrix]:
 
 def _format_complaint(root: Mapping[str, Any], cases: Iterable[Any]) -> str:
     complaints = [root.get("error"), *(case.get("error") or case.get("status") for case in cases if isinstance(case, dict))]
-    return f"no test case was measured: {next((str(word)[:160] for word in complaints if word), 'it says nothing')}"
+    first_complaint = next((str(complaint)[:160] for complaint in complaints if complaint), "it says nothing")
+    return f"no test case was measured: {first_complaint}"
 
 
-def _parse_matrix(rows: Any) -> Matrix:
-    if not isinstance(rows, list):
+def _parse_matrix(matrix: Any) -> Matrix:
+    if not isinstance(matrix, list):
         return []
-    return [[_parse_matrix_cell(cell) for cell in row[:64]] for row in rows[:64] if isinstance(row, list)]
+    return [[_parse_matrix_cell(cell) for cell in cells[:64]] for cells in matrix[:64] if isinstance(cells, list)]
 
 
 def _parse_matrix_cell(cell: object) -> float | None:
@@ -79,15 +81,15 @@ def _parse_matrix_cell(cell: object) -> float | None:
 
 def parse_table_matrices(text: str) -> Mapping[str, Matrix]:
     matrices: dict[str, Matrix] = {}
-    name, columns = "", 0
+    name, column_count = "", 0
     for line in split_lines(text):
         if match := _RUNNING_PATTERN.search(line[:200]):
-            name, columns = match[1], 0
+            name, column_count = match[1], 0
             continue
         words = line[:2000].split()
-        if name and not columns and words and all(word.isdecimal() for word in words):
-            columns = len(words)
-        elif name and columns and len(words) == columns + 1 and words[0].isdecimal():
+        if name and not column_count and words and all(word.isdecimal() for word in words):
+            column_count = len(words)
+        elif name and column_count and len(words) == column_count + 1 and words[0].isdecimal():
             matrices.setdefault(name, []).append([_parse_matrix_cell(word) for word in words[1:]])
     if not matrices:
         failure = _FAILED_PATTERN.search(text) or _WAIVED_PATTERN.search(text)
@@ -95,12 +97,12 @@ def parse_table_matrices(text: str) -> Mapping[str, Matrix]:
     return matrices
 
 
-def build_parser(check: str, read: MatrixReader, matter: MatrixFactBuilder) -> Callable[[str], Sequence[Fact]]:
-    """Parse one layout; a CUDA error instead of figures becomes a fact."""
+def build_parser(check: str, read_matrices: MatrixReader, build_facts: MatrixFactBuilder) -> Callable[[str], Sequence[Fact]]:
+    """Return a parser of one layout. It reports a CUDA error instead of figures as a fact."""
 
     def parse(text: str) -> Sequence[Fact]:
         try:
-            return matter(read(text))
+            return build_facts(read_matrices(text))
         except NothingMeasured as error:
             if cuda_error := find_cuda_error(check, str(error)):
                 return [cuda_error]
@@ -110,36 +112,38 @@ def build_parser(check: str, read: MatrixReader, matter: MatrixFactBuilder) -> C
 
 
 def build_host_facts(matrices: Mapping[str, Matrix]) -> Sequence[Fact]:
-    rows = [(key, matrices[name][0]) for key, name in (("bw.h2d", H2D), ("bw.d2h", D2H)) if matrices.get(name)]
+    """Return each GPU's bandwidth from and to the host."""
+    directions = [(key, matrices[name][0]) for key, name in (("bw.h2d", H2D), ("bw.d2h", D2H)) if matrices.get(name)]
     facts = [
         Fact("bw", key, value, f"gpu{gpu}", unit="GB/s", line=f"{key[3:]} gpu{gpu} {value:g} GB/s")
-        for key, row in rows
-        for gpu, value in enumerate(row)
+        for key, bandwidths in directions
+        for gpu, value in enumerate(bandwidths)
         if value is not None
     ]
     if not facts:
         raise Unreadable(f"neither {H2D} nor {D2H} was measured")
-    if len(rows) < 2:
+    if len(directions) < 2:
         facts.append(build_unobserved_fact("bw", Status.UNREADABLE, "one direction only was measured"))
     return facts
 
 
 def build_peer_facts(matrices: Mapping[str, Matrix]) -> Sequence[Fact]:
-    """Return each GPU's best link, with the worst beside it."""
+    """Return the bandwidth of each GPU's best and worst link to another GPU."""
     matrix = matrices.get(PEER)
     if not matrix:
         raise Unreadable(f"{PEER} was not measured")
     facts = []
-    for gpu, row in enumerate(matrix):
-        pairs = [(value, peer) for peer, value in enumerate(row) if value is not None and peer != gpu]
-        if not pairs:
+    for gpu, bandwidths in enumerate(matrix):
+        links = [(value, peer) for peer, value in enumerate(bandwidths) if value is not None and peer != gpu]
+        if not links:
             continue
-        (worst, at), best = min(pairs), max(pairs)[0]
-        line = f"gpu{gpu}: " + " ".join(f"{value:g}" for value, _ in pairs)
-        facts.append(
-            Fact("p2p", "p2p.bw", best, f"gpu{gpu}", unit="GB/s", line=line[:300], attrs={"worst": worst, "worst_peer": f"gpu{at}"})
-        )
-        facts.append(Fact("p2p", "p2p.worst", worst, f"gpu{gpu}", unit="GB/s", line=line[:300], attrs={"peer": f"gpu{at}"}))
+        best, _ = max(links)
+        worst, worst_peer = min(links)
+        device, peer_device = f"gpu{gpu}", f"gpu{worst_peer}"
+        line = f"{device}: {' '.join(f'{value:g}' for value, _ in links)}"[:300]
+        best_attrs = {"worst": worst, "worst_peer": peer_device}
+        facts.append(Fact("p2p", "p2p.bw", best, device, unit="GB/s", line=line, attrs=best_attrs))
+        facts.append(Fact("p2p", "p2p.worst", worst, device, unit="GB/s", line=line, attrs={"peer": peer_device}))
     if not facts:
         raise Unreadable("no GPU can copy from another: one GPU, or peer access is off")
     return facts

@@ -26,7 +26,7 @@ _RATE_PATTERN = re.compile(r"(-?\d{1,12}) \((\d{1,9}|-?nan|inf) Gflop/s\)")
 _ERRORS_PATTERN = re.compile(r"errors: (.{1,2000}?)(?:  temps:|$)")
 _TEMPS_PATTERN = re.compile(r"temps: (.{1,2000}?)(?:  power:|$)")
 _VERDICT_PATTERN = re.compile(r"^\s*GPU (\d{1,3}): (OK|FAULTY)\s*$", re.MULTILINE)
-_TROUBLE_PATTERN = re.compile(r"Couldn't init a GPU test: ([^\n]{1,200})|No clients are alive|No CUDA devices|Error in [^\n]{1,200}")
+_FAILURE_PATTERN = re.compile(r"Couldn't init a GPU test: ([^\n]{1,200})|No clients are alive|No CUDA devices|Error in [^\n]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class GpuBurnResult:
     """One GPU's last progress line; `errors` counts the whole run."""
 
     gpu: int
-    gflops: float
-    done: int
+    gflops: float  # median of the run's second half
+    done: int  # products so far; negative if the GPU died
     errors: int
-    temp: int | None
+    temp: int | None  # Celsius
     line: str
 
 
@@ -45,25 +45,31 @@ def is_burn(text: str) -> bool:
     return (
         "Gflop/s)" in text
         or "GPU Burn" in text[:2000]
-        or bool(_TROUBLE_PATTERN.search(text))
+        or bool(_FAILURE_PATTERN.search(text))
         or ("Tested " in text and bool(_VERDICT_PATTERN.search(text)))
     )
 
 
 def parse_burn_results(text: str) -> list[GpuBurnResult]:
-    """Sum error increments, because gpu_burn resets the counts at summaries."""
+    """Return one result per GPU; empty if there is no line of progress."""
     lines = [line for line in re.split(r"[\r\n]", text) if "Gflop/s)" in line]
-    last = next((line for line in reversed(lines) if len(_RATE_PATTERN.findall(line)) and _ERRORS_PATTERN.search(line)), "")
-    rates = _RATE_PATTERN.findall(last)
-    if not rates:
-        return []
-    errors = _count_errors(lines, len(rates))
-    temps = [int(word) if word.isdecimal() else None for word in re.findall(r"(\d{1,4}|--)(?: C)?", _find_group(_TEMPS_PATTERN, last))]
-    speed = [_compute_median_rate(lines, gpu, len(rates)) for gpu in range(len(rates))]
-    return [
-        GpuBurnResult(gpu, speed[gpu], int(finished), errors[gpu], temps[gpu] if gpu < len(temps) else None, last.strip()[:300])
-        for gpu, (finished, _) in enumerate(rates)
-    ]
+    last_line = next((line for line in reversed(lines) if _RATE_PATTERN.search(line) and _ERRORS_PATTERN.search(line)), "")
+    gpu_rates = _RATE_PATTERN.findall(last_line)
+    gpu_count = len(gpu_rates)
+    errors = _count_errors(lines, gpu_count)
+    temps = _parse_temperatures(last_line)
+    results = []
+    for gpu, (done, _) in enumerate(gpu_rates):
+        temp = temps[gpu] if gpu < len(temps) else None
+        gflops = _compute_median_rate(lines, gpu, gpu_count)
+        results.append(GpuBurnResult(gpu, gflops, int(done), errors[gpu], temp, last_line.strip()[:300]))
+    return results
+
+
+def _parse_temperatures(line: str) -> list[int | None]:
+    """Return a temperature per GPU; None where gpu_burn printed `--`."""
+    temps = re.findall(r"(\d{1,4}|--)(?: C)?", _find_group(_TEMPS_PATTERN, line))
+    return [int(temp) if temp.isdecimal() else None for temp in temps]
 
 
 def _find_group(pattern: re.Pattern[str], line: str) -> str:
@@ -71,41 +77,49 @@ def _find_group(pattern: re.Pattern[str], line: str) -> str:
     return match[1] if match else ""
 
 
-def _compute_median_rate(lines: Sequence[str], gpu: int, count: int) -> float:
-    """Second half only: clocks have not settled before."""
-    rates = [_RATE_PATTERN.findall(line) for line in lines]
-    values = [float(row[gpu][1]) for row in rates if len(row) == count and row[gpu][1].isdecimal() and int(row[gpu][0]) > 0]
-    return median(values[len(values) // 2 :]) if values else 0.0
-
-
-def _count_errors(lines: Sequence[str], count: int) -> list[int]:
-    total, before = [0] * count, [0] * count
+def _compute_median_rate(lines: Sequence[str], gpu: int, gpu_count: int) -> float:
+    """Return the median Gflop/s of the run's second half: clocks have not settled before."""
+    rates = []
     for line in lines:
-        now = [int(word) for word in re.findall(r"(?:^|- )(\d{1,10})", _find_group(_ERRORS_PATTERN, line))]
-        if len(now) != count:
+        gpu_rates = _RATE_PATTERN.findall(line)
+        if len(gpu_rates) != gpu_count:
             continue
-        for gpu, value in enumerate(now):
-            total[gpu] += value - before[gpu] if value >= before[gpu] else value
-        before = now
-    return total
+        done, gflops = gpu_rates[gpu]
+        if gflops.isdecimal() and int(done) > 0:
+            rates.append(float(gflops))
+    return median(rates[len(rates) // 2 :]) if rates else 0.0
+
+
+def _count_errors(lines: Sequence[str], gpu_count: int) -> list[int]:
+    """Sum the increments of each GPU's error count, because gpu_burn resets the counts at summaries."""
+    totals, previous_counts = [0] * gpu_count, [0] * gpu_count
+    for line in lines:
+        counts = [int(word) for word in re.findall(r"(?:^|- )(\d{1,10})", _find_group(_ERRORS_PATTERN, line))]
+        if len(counts) != gpu_count:
+            continue
+        for gpu, count in enumerate(counts):
+            was_reset = count < previous_counts[gpu]
+            totals[gpu] += count if was_reset else count - previous_counts[gpu]
+        previous_counts = counts
+    return totals
 
 
 def parse_gemm(text: str) -> Sequence[Fact]:
     if error := _find_cuda_failure("gemm", text):
         return [error]
-    rows = _require_burn_results(text)
-    alive = [result.gflops for result in rows if result.gflops > 0]
-    middle = median(alive) if alive else 0.0
+    results = _require_burn_results(text)
+    rates = [result.gflops for result in results if result.gflops > 0]
+    median_gflops = median(rates) if rates else 0.0
     facts = []
-    for row in rows:
-        device = f"gpu{row.gpu}"
-        facts.append(Fact("gemm", "gemm.died", row.done < 0, device, line=row.line))
-        if row.gflops > 0:
-            facts.append(Fact("gemm", "gemm.tflops", round(row.gflops / 1000, 2), device, line=row.line))
-            facts.append(Fact("gemm", "gemm.share", round(row.gflops / middle, 3), device, line=row.line))
-        if row.temp:
-            facts.append(Fact("gemm", "gemm.temp", row.temp, device, unit="C", line=row.line))
-    return facts + _build_error_facts("gemm", "gemm.errors", rows, text)
+    for result in results:
+        device = f"gpu{result.gpu}"
+        facts.append(Fact("gemm", "gemm.died", result.done < 0, device, line=result.line))
+        if result.gflops > 0:
+            facts.append(Fact("gemm", "gemm.tflops", round(result.gflops / 1000, 2), device, line=result.line))
+            facts.append(Fact("gemm", "gemm.share", round(result.gflops / median_gflops, 3), device, line=result.line))
+        if result.temp:
+            facts.append(Fact("gemm", "gemm.temp", result.temp, device, unit="C", line=result.line))
+    return facts + _build_error_facts("gemm", "gemm.errors", results, text)
 
 
 def parse_sdc(text: str) -> Sequence[Fact]:
@@ -118,16 +132,17 @@ def _find_cuda_failure(check: str, text: str) -> Fact | None:
 
 
 def _require_burn_results(text: str) -> list[GpuBurnResult]:
-    rows = parse_burn_results(text)
-    if rows:
-        return rows
-    failure = _TROUBLE_PATTERN.search(text)
+    """Return the results. Raise Unreadable with gpu_burn's own complaint if there are none."""
+    results = parse_burn_results(text)
+    if results:
+        return results
+    failure = _FAILURE_PATTERN.search(text)
     raise Unreadable(f"it did not run: {' '.join(failure[0].split())[:160]}" if failure else "no line of progress")
 
 
 def _build_error_facts(check: str, key: str, results: Sequence[GpuBurnResult], text: str) -> list[Fact]:
-    """Report errors at once, their absence only after the verdict lines."""
-    verdicts = {int(gpu): word for gpu, word in _VERDICT_PATTERN.findall(text)}
+    """Report errors in any case, but their absence only of GPUs with a verdict line."""
+    verdicts = {int(gpu): verdict for gpu, verdict in _VERDICT_PATTERN.findall(text)}
     facts = []
     for result in results:
         if result.errors or verdicts.get(result.gpu) == "FAULTY":

@@ -24,7 +24,7 @@ CUDA_ERROR_CODES = {
     46: "unavailable", 100: "no_device", 101: "invalid_device", 214: "ecc", 700: "launch_failed", 719: "launch_failed", 801: "other",
     802: "not_ready", 803: "mismatch", 804: "mismatch", 999: "unknown",
 }  # fmt: skip
-# the same errors as other programs word them
+# The same errors as other programs word them.
 CUDA_ERROR_PATTERNS = (
     ("not_ready", re.compile(r"system not yet initialized|SYSTEM_NOT_READY", re.IGNORECASE)),
     ("mismatch", re.compile(r"unsupported display driver|SYSTEM_DRIVER_MISMATCH", re.IGNORECASE)),
@@ -39,13 +39,13 @@ _QUERY_PATTERN = re.compile(r"cudaGetDeviceCount returned (-?\d{1,6})\s*\n?-> ([
 _DEVICE_PATTERN = re.compile(r'^Device (\d{1,3}): "([^"\n]{1,120})"', re.MULTILINE)
 _COUNT_PATTERN = re.compile(r"Detected (\d{1,3}) CUDA Capable device")
 
-
 # CUDA's compute modes in nvidia-smi's words. Exclusive modes refuse the second process on a GPU, so the probe alone
 # succeeds.
 COMPUTE_MODES = {0: "Default", 1: "Exclusive_Thread", 2: "Prohibited", 3: "Exclusive_Process"}
 
 
 def find_cuda_error(check: str, text: str) -> Fact | None:
+    """Return the CUDA error that any program's output names, as a fact of the check."""
     for name, pattern in CUDA_ERROR_PATTERNS:
         if match := pattern.search(text[:20000]):
             start = text.rfind("\n", 0, match.start()) + 1
@@ -59,57 +59,46 @@ def is_probe(text: str) -> bool:
 
 def parse_probe(text: str) -> Sequence[Fact]:
     """Parse one line per GPU. If fewer GPUs answered than were counted, the rest is unobserved."""
-    rows = probes.parse_probe_rows(text, "cuda")
-    if not rows:
+    records = probes.parse_probe_rows(text, "cuda")
+    if not records:
         raise Unreadable("no line of the probe is whole")
-    if any(row.get("error") == "no_library" for row in rows):
+    if any(record.get("error") == "no_library" for record in records):
         return [Fact(CHECK, "cuda.error", "no_library", line="libcuda.so.1 cannot be loaded: no NVIDIA driver is installed")]
-    facts = [fact for row in rows for fact in _build_row_facts(row)]
-    device_count = next((row["devices"] for row in rows if isinstance(row.get("devices"), int)), None)
-    gpu_rows = sum("gpu" in row for row in rows)
-    if device_count is not None and gpu_rows < device_count:
-        facts.append(
-            build_unobserved_fact(
-                CHECK, Status.UNREADABLE, f"{device_count} GPUs were counted and {gpu_rows} answered: the probe was cut off or hung"
-            )
-        )
+    facts = [fact for record in records for fact in _build_record_facts(record)]
+    device_count = next((record["devices"] for record in records if isinstance(record.get("devices"), int)), None)
+    answer_count = sum("gpu" in record for record in records)
+    if device_count is not None and answer_count < device_count:
+        reason = f"{device_count} GPUs were counted and {answer_count} answered: the probe was cut off or hung"
+        facts.append(build_unobserved_fact(CHECK, Status.UNREADABLE, reason))
     if not facts:
         raise Unreadable("lines of the probe without a result")
     return facts
 
 
-def _build_row_facts(fields: Mapping[str, Any]) -> list[Fact]:
-    line = json.dumps(fields, sort_keys=True)[:300]
-    device = _parse_device(fields)
-    if isinstance(fields.get("devices"), int):
-        return [Fact(CHECK, "cuda.devices", fields["devices"], line=line)]
-    code = fields.get("code")
+def _build_record_facts(record: Mapping[str, Any]) -> list[Fact]:
+    line = json.dumps(record, sort_keys=True)[:300]
+    if isinstance(record.get("devices"), int):
+        return [Fact(CHECK, "cuda.devices", record["devices"], line=line)]
+    device, code, mode = _parse_device(record), record.get("code"), record.get("mode")
     facts = []
-    if device and isinstance(fields.get("ok"), bool):
-        facts.append(Fact(CHECK, "cuda.ok", fields["ok"], device, line=line))
-        if "name" in fields:
-            facts.append(Fact(CHECK, "cuda.mig", " MIG " in str(fields["name"]), device, line=line))
-        if isinstance(fields.get("mode"), int) and not isinstance(fields["mode"], bool) and fields["mode"] in COMPUTE_MODES:
-            facts.append(Fact(CHECK, "cuda.compute_mode", COMPUTE_MODES[fields["mode"]], device, line=line))
-    if isinstance(code, int) and not isinstance(code, bool) and code and fields.get("step") != "bytes":
-        facts.append(
-            Fact(
-                CHECK,
-                "cuda.error",
-                CUDA_ERROR_CODES.get(code, "other"),
-                device,
-                line=line,
-                attrs={"code": code, "step": str(fields.get("step", ""))},
-            )
-        )
+    if device and isinstance(record.get("ok"), bool):
+        facts.append(Fact(CHECK, "cuda.ok", record["ok"], device, line=line))
+        if "name" in record:
+            facts.append(Fact(CHECK, "cuda.mig", " MIG " in str(record["name"]), device, line=line))
+        if isinstance(mode, int) and not isinstance(mode, bool) and mode in COMPUTE_MODES:
+            facts.append(Fact(CHECK, "cuda.compute_mode", COMPUTE_MODES[mode], device, line=line))
+    if isinstance(code, int) and not isinstance(code, bool) and code and record.get("step") != "bytes":
+        attrs = {"code": code, "step": str(record.get("step", ""))}
+        facts.append(Fact(CHECK, "cuda.error", CUDA_ERROR_CODES.get(code, "other"), device, line=line, attrs=attrs))
     return facts
 
 
-def _parse_device(fields: Mapping[str, Any]) -> str | None:
-    index = fields.get("gpu")
+def _parse_device(record: Mapping[str, Any]) -> str | None:
+    """Return the GPU's PCI address, else its number; None if the record is of no GPU."""
+    index = record.get("gpu")
     if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < 1000:
         return None
-    return normalize_bdf(str(fields.get("bdf", ""))) or f"gpu{index}"
+    return normalize_bdf(str(record.get("bdf", ""))) or f"gpu{index}"
 
 
 def is_device_query(text: str) -> bool:
@@ -119,16 +108,9 @@ def is_device_query(text: str) -> bool:
 def parse_device_query(text: str) -> Sequence[Fact]:
     """Count the listed GPUs, without calling them healthy: deviceQuery runs nothing on them."""
     if error := _QUERY_PATTERN.search(text):
-        code = int(error[1])
-        return [
-            Fact(
-                CHECK,
-                "cuda.error",
-                CUDA_ERROR_CODES.get(code, "other"),
-                line=" ".join(error[0].split()),
-                attrs={"code": code, "step": "cudaGetDeviceCount"},
-            )
-        ]
+        code, line = int(error[1]), " ".join(error[0].split())
+        attrs = {"code": code, "step": "cudaGetDeviceCount"}
+        return [Fact(CHECK, "cuda.error", CUDA_ERROR_CODES.get(code, "other"), line=line, attrs=attrs)]
     count = _COUNT_PATTERN.search(text)
     if not count:
         raise Unreadable("neither a count of devices nor an error")

@@ -117,19 +117,19 @@ _RESULT_PATTERN = re.compile(r"^\|.{27}\| (?:Pass|Fail|Skip|Warn)\b", re.MULTILI
 
 @dataclass(slots=True)
 class DiagnosticResult:
-    """One test on some GPUs; none means the whole host."""
+    """The result of one test."""
 
     test: str
     status: str
-    gpus: tuple[str, ...] = ()
-    says: str = ""
-    all: bool = False
+    gpus: tuple[str, ...] = ()  # empty if the result is of the whole host
+    says: str = ""  # the test's warnings
+    all: bool = False  # whether the table says "All" instead of GPU numbers
 
 
 @dataclass(slots=True)
 class _DiagnosticReport:
     results: list[DiagnosticResult] = field(default_factory=list)
-    cut: bool = False
+    cut: bool = False  # whether the table ends before its last line
     complaint: str = ""  # why the whole diagnostic did not run
 
 
@@ -146,57 +146,56 @@ def is_error(text: str) -> bool:
 
 
 def parse_json(text: str) -> _DiagnosticReport:
-    at = text.find("{")
+    start = text.find("{")
     try:
-        root = json.JSONDecoder().raw_decode(text[at:])[0]
+        root = json.JSONDecoder().raw_decode(text[start:])[0]
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"JSON of dcgmi breaks off: {type(error).__name__}") from error
-    body = next((root[key] for key in ("DCGM Diagnostic", "DCGM GPU Diagnostic") if isinstance(root, dict) and key in root), None)
-    if not isinstance(body, dict):
+    diagnostic = next((root[key] for key in ("DCGM Diagnostic", "DCGM GPU Diagnostic") if isinstance(root, dict) and key in root), None)
+    if not isinstance(diagnostic, dict):
         raise Unreadable("JSON without a DCGM diagnostic")
-    reading = _DiagnosticReport([result for test in _iter_tests(body) for result in _iter_results(test)])
-    reading.complaint = str(body.get("runtime_error") or body.get("Warning") or body.get("warning") or "")[:300]
-    if not reading.results and not reading.complaint:
+    report = _DiagnosticReport([result for test in _iter_tests(diagnostic) for result in _iter_results(test)])
+    report.complaint = str(diagnostic.get("runtime_error") or diagnostic.get("Warning") or diagnostic.get("warning") or "")[:300]
+    if not report.results and not report.complaint:
         raise Unreadable("no test has a result")
-    return reading
+    return report
 
 
-def _iter_tests(body: dict[str, Any]) -> Iterable[dict[str, Any]]:
-    for category in _filter_dicts(body.get("test_categories")):
+def _iter_tests(diagnostic: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    for category in _filter_dicts(diagnostic.get("test_categories")):
         yield from _filter_dicts(category.get("tests"))
 
 
-def _filter_dicts(rows: Any) -> list[dict[str, Any]]:
-    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+def _filter_dicts(items: Any) -> list[dict[str, Any]]:
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def _iter_results(test: dict[str, Any]) -> Iterable[DiagnosticResult]:
-    for row in _filter_dicts(test.get("results")):
-        warnings = [_get_warning_text(entry) for key in ("warnings", "warning", "errors") for entry in _as_list(row.get(key))]
-        yield DiagnosticResult(
-            str(test.get("name", ""))[:80], str(row.get("status", ""))[:20].lower(), _parse_gpus(row), "; ".join(warnings)[:1000]
-        )
+    name = str(test.get("name", ""))[:80]
+    for entry in _filter_dicts(test.get("results")):
+        warnings = [_get_warning_text(warning) for key in ("warnings", "warning", "errors") for warning in _wrap_in_list(entry.get(key))]
+        status = str(entry.get("status", ""))[:20].lower()
+        yield DiagnosticResult(name, status, _parse_gpus(entry), "; ".join(warnings)[:1000])
 
 
-def _as_list(value: Any) -> list[Any]:
+def _wrap_in_list(value: Any) -> list[Any]:
     if isinstance(value, list):
         return value
     return [value] if value else []
 
 
-def _get_warning_text(entry: Any) -> str:
-    return str(entry.get("warning") or entry.get("error") or entry) if isinstance(entry, dict) else str(entry)
+def _get_warning_text(warning: Any) -> str:
+    return str(warning.get("warning") or warning.get("error") or warning) if isinstance(warning, dict) else str(warning)
 
 
 def _parse_gpus(entry: dict[str, Any]) -> tuple[str, ...]:
     if "entity_id" in entry:
-        return (
-            (f"gpu{_parse_small_number(entry['entity_id'])}",)
-            if str(entry.get("entity_group", "GPU")).upper() == "GPU" and _parse_small_number(entry["entity_id"])
-            else ()
-        )
-    ids = str(entry.get("gpu_ids", entry.get("gpu_id", "")))
-    return tuple(f"gpu{_parse_small_number(word)}" for word in ids.split(",") if _parse_small_number(word))
+        is_gpu = str(entry.get("entity_group", "GPU")).upper() == "GPU"
+        gpu_ids = [entry["entity_id"]] if is_gpu else []
+    else:
+        gpu_ids = str(entry.get("gpu_ids", entry.get("gpu_id", ""))).split(",")
+    numbers = [_parse_small_number(gpu_id) for gpu_id in gpu_ids]
+    return tuple(f"gpu{number}" for number in numbers if number)
 
 
 def _parse_small_number(value: Any) -> str:
@@ -205,65 +204,75 @@ def _parse_small_number(value: Any) -> str:
 
 
 def parse_table(text: str) -> _DiagnosticReport:
-    """Join wrapped cells unchanged: the table wraps inside words."""
-    reading, rows = _DiagnosticReport(cut="+---" not in text[-400:]), list[list[str]]()
-    for line in split_lines(text):
-        if cell := _CELL_PATTERN.match(line):
-            if cell[1].strip() or not rows:
-                rows.append([cell[1].strip(), cell[2]])
-            else:
-                rows[-1][1] += cell[2] if not re.match(r"(?:Pass|Fail|Skip|Warn)\b", cell[2]) else f"\n{cell[2]}"
-    for name, value in rows:
-        _add_table_row(reading, name, value.rstrip())
-    if not reading.results:
+    report = _DiagnosticReport(cut="+---" not in text[-400:])
+    for name, value in _join_wrapped_rows(text):
+        _add_table_row(report, name, value.rstrip())
+    if not report.results:
         raise Unreadable("no test of the table has a result")
-    return reading
+    return report
 
 
-def _add_table_row(reading: _DiagnosticReport, name: str, value: str) -> None:
+def _join_wrapped_rows(text: str) -> list[tuple[str, str]]:
+    """Return the table's names and values. Wrapped values are joined without a blank: the table wraps inside words."""
+    rows: list[tuple[str, str]] = []
+    for cells in filter(None, map(_CELL_PATTERN.match, split_lines(text))):
+        name, value = cells[1].strip(), cells[2]
+        if name or not rows:
+            rows.append((name, value))
+            continue
+        name, value_so_far = rows[-1]
+        is_next_result = re.match(r"(?:Pass|Fail|Skip|Warn)\b", value) is not None
+        rows[-1] = (name, f"{value_so_far}\n{value}" if is_next_result else value_so_far + value)
+    return rows
+
+
+def _add_table_row(report: _DiagnosticReport, name: str, value: str) -> None:
     if name in ("Warning", "Error", "Info"):
-        if reading.results and name != "Info":
-            _assign_warning(reading, value.strip())
+        if report.results and name != "Info":
+            _assign_warning(report, value.strip())
         elif name == "Error":
-            reading.results.append(DiagnosticResult("", "fail"))
-            _assign_warning(reading, value.strip())
+            report.results.append(DiagnosticResult("", "fail"))
+            _assign_warning(report, value.strip())
         return
     for part in value.split("\n"):
-        word, _, location = part.strip().partition(" - ")
-        if word.lower() in ("pass", "fail", "skip", "warn"):
+        status, _, location = part.strip().partition(" - ")
+        if status.lower() in ("pass", "fail", "skip", "warn"):
             gpus = tuple(f"gpu{int(number)}" for number in re.findall(r"\b(\d{1,3})\b", location.partition(":")[2]))
-            reading.results.append(DiagnosticResult(name, word.lower(), gpus, all=location.strip() == "All"))
+            report.results.append(DiagnosticResult(name, status.lower(), gpus, all=location.strip() == "All"))
 
 
-def _assign_warning(reading: _DiagnosticReport, says: str) -> None:
-    """Assign to the failed result of the last test, else the last result. GPUs named in it are the faulty ones."""
-    last = reading.results[-1]
-    test = last.test
-    target = next((r for r in reversed(reading.results) if r.test == test and r.status in ("fail", "warn")), None)
-    devices = tuple(dict.fromkeys(f"gpu{int(number)}" for number in _GPU_PATTERN.findall(says)))
-    if target is None and last.test and devices:
+def _assign_warning(report: _DiagnosticReport, warning: str) -> None:
+    """Add the warning to the failed result of the last test, else to the last result.
+
+    GPUs that the warning names are the faulty ones.
+    """
+    last = report.results[-1]
+    results_of_test = [result for result in report.results if result.test == last.test]
+    failed = next((result for result in reversed(results_of_test) if result.status in ("fail", "warn")), None)
+    devices = tuple(dict.fromkeys(f"gpu{int(number)}" for number in _GPU_PATTERN.findall(warning)))
+    if failed is None and last.test and devices:
         return  # a remark on a test that passed
-    result = target or last
-    result.says = f"{result.says}; {says}".strip("; ")[:1000]
-    result.gpus = result.gpus or (() if result.all else devices)
+    result = failed or last
+    result.says = f"{result.says}; {warning}".strip("; ")[:1000]
+    if not result.gpus and not result.all:
+        result.gpus = devices
 
 
-def build_dcgm_facts(check: str, reading: _DiagnosticReport) -> Sequence[Fact]:
-    if not reading.results:
-        return parse_error(check, reading.complaint)
+def build_dcgm_facts(check: str, report: _DiagnosticReport) -> Sequence[Fact]:
+    if not report.results:
+        return parse_error(check, report.complaint)
     facts: list[Fact] = []
-    for result in reading.results:
-        if result.status in ("fail", "warn") and (result.status == "fail" or result.says):
+    for result in report.results:
+        if result.status == "fail" or (result.status == "warn" and result.says):
             facts += _build_failure_facts(check, result)
-    passed = {result.test for result in reading.results if result.status == "pass"} - {
-        result.test for result in reading.results if result.status == "fail"
-    }
-    facts.append(Fact(check, "dcgm.passed", len(passed), line=", ".join(sorted(passed))[:300]))
-    not_run = {result.test or "diagnostic": _get_skip_reason(result) for result in reading.results if _was_not_run(result)}
+    failed_tests = {result.test for result in report.results if result.status == "fail"}
+    passed_tests = {result.test for result in report.results if result.status == "pass"} - failed_tests
+    facts.append(Fact(check, "dcgm.passed", len(passed_tests), line=", ".join(sorted(passed_tests))[:300]))
+    not_run = {result.test or "diagnostic": _get_skip_reason(result) for result in report.results if _was_not_run(result)}
     if not_run:
         skipped_tests = ", ".join(f"{test} ({reason})" for test, reason in sorted(not_run.items()))
         facts.append(Fact(check, "dcgm.not_run", sorted(not_run)[:40], line=f"not run: {skipped_tests}"[:300]))
-    if reading.cut:
+    if report.cut:
         facts.append(build_unobserved_fact(check, Status.UNREADABLE, "the table ends before its last line"))
     return facts
 
@@ -278,14 +287,14 @@ def _get_skip_reason(result: DiagnosticResult) -> str:
 
 
 def _find_setting(result: DiagnosticResult) -> tuple[str, str] | None:
-    """Return the setting behind a failure; None if any warning is about something else."""
+    """Return the value and meaning of the setting behind a failure; None if any warning is about something else."""
     settings = [_match_setting(part) for part in result.says.split("; ") if part.strip()]
     return settings[0] if settings and all(settings) else None
 
 
 def _match_setting(warning: str) -> tuple[str, str] | None:
-    low = warning.lower()
-    if not any(word in low for word in _SETTING_WORDS):
+    lower_case = warning.lower()
+    if not any(word in lower_case for word in _SETTING_WORDS):
         return None
     if any(name in HARDWARE_REASONS and pattern.search(warning) for name, pattern in REASON_PATTERNS):
         return None
@@ -295,11 +304,9 @@ def _match_setting(warning: str) -> tuple[str, str] | None:
 def _build_failure_facts(check: str, result: DiagnosticResult) -> list[Fact]:
     if setting := _find_setting(result):
         line = f"{result.test or 'diagnostic'}: not run as it should be, {result.says}"[:300]
-        return [
-            Fact(check, "dcgm.reason", setting[0], device, line=line, attrs={"status": result.status}) for device in result.gpus or (None,)
-        ]
-    reason = next((name for name, pattern in REASON_PATTERNS if pattern.search(result.says)), None)
-    reason = reason or next((name for name, pattern in REASON_PATTERNS if pattern.search(result.test)), "other")
+        setting_attrs = {"status": result.status}
+        return [Fact(check, "dcgm.reason", setting[0], device, line=line, attrs=setting_attrs) for device in result.gpus or (None,)]
+    reason = _classify_reason(result.says) or _classify_reason(result.test) or "other"
     line = f"{result.test or 'diagnostic'}: {result.status}{f', {result.says}' if result.says else ''}"[:300]
     attrs = {"level": int(check[-1]), "reason": reason, "text": result.says[:300]}
     facts = []
@@ -310,13 +317,18 @@ def _build_failure_facts(check: str, result: DiagnosticResult) -> list[Fact]:
     return facts
 
 
+def _classify_reason(text: str) -> str:
+    return next((name for name, pattern in REASON_PATTERNS if pattern.search(text)), "")
+
+
 def parse_error(check: str, text: str) -> Sequence[Fact]:
     """Report only the error: without passed tests nothing is called healthy."""
-    name = next((name for name, pattern in ERROR_PATTERNS if pattern.search(text[:4000])), "other")
-    setting_note = next(
-        (f" ({meaning})" for _, meaning, pattern in SETTING_PATTERNS if name == "other" and pattern.search(text[:4000])), ""
-    )
-    return [Fact(check, "dcgm.error", name, line=f"{get_first_line(text)}{setting_note}")]
+    head = text[:4000]
+    name = next((name for name, pattern in ERROR_PATTERNS if pattern.search(head)), "other")
+    setting = ""
+    if name == "other":
+        setting = next((f" ({meaning})" for _, meaning, pattern in SETTING_PATTERNS if pattern.search(head)), "")
+    return [Fact(check, "dcgm.error", name, line=f"{get_first_line(text)}{setting}")]
 
 
 def _build_dcgm_check(level: int, seconds: float, timeout: float, asks: str) -> Check:

@@ -8,6 +8,7 @@ of the next host and server of the previous one, so an adapter is judged by the 
 """
 
 import asyncio
+import itertools
 import json
 import re
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ _FAILURE_TEXTS = {
 FAILURE_PATTERNS = [(name, re.compile(pattern, re.IGNORECASE)) for name, pattern in _FAILURE_TEXTS.items()]
 _HEAD_PATTERN = re.compile(r"#bytes +#iterations +BW peak\[(Gb|MB|MiB)/sec\] +BW average\[(?:Gb|MB|MiB)/sec\]")
 _DEVICE_PATTERN = re.compile(r"Device +: +([a-z][a-z0-9_]{0,30})")
-_ROW_PATTERN = re.compile(r"^ *(\d{1,12}) +(\d{1,15}) +([\d.]{1,15}|-?nan|inf) +([\d.]{1,15}) ", re.MULTILINE)
+_RESULT_PATTERN = re.compile(r"^ *(\d{1,12}) +(\d{1,15}) +([\d.]{1,15}|-?nan|inf) +([\d.]{1,15}) ", re.MULTILINE)
 
 
 def is_perftest(text: str) -> bool:
@@ -38,29 +39,41 @@ def is_perftest(text: str) -> bool:
         bool(_HEAD_PATTERN.search(text))
         or "RDMA_Write BW Test" in text
         or '"BW_average"' in text
-        or any(p.search(text[:4000]) for _, p in FAILURE_PATTERNS)
+        or any(pattern.search(text[:4000]) for _, pattern in FAILURE_PATTERNS)
     )
 
 
 def parse_perftest(text: str) -> Sequence[Fact]:
-    """Use the largest message. The output does not say whether GPU memory was used; the caller knows."""
-    device = next(iter(_DEVICE_PATTERN.findall(text)), None)
+    """Return the bandwidth of the largest message, else the error.
+
+    The output does not say whether GPU memory was used; the caller knows.
+    """
+    device_match = _DEVICE_PATTERN.search(text)
+    device = device_match[1] if device_match else None
     if '"BW_average"' in text:
         return [_parse_json_bandwidth(text, device)]
-    if head := _HEAD_PATTERN.search(text):
-        rows = [
-            (int(row[0]), float(row[3]), row)
-            for row in _ROW_PATTERN.findall(text[head.end() :] + " ")
-            if row[3].count(".") < 2 and row[3].strip(".")
-        ]
-        if rows:
-            _, value, row = max(rows)
-            factor = {"Gb": 1.0, "MB": 0.008, "MiB": 0.008388608}[head[1]]
-            return [Fact(CHECK, "ib.write_bw", round(value * factor, 2), device, unit="Gb/s", line=" ".join(row))]
+    if bandwidth := _parse_table_bandwidth(text, device):
+        return [bandwidth]
     for name, pattern in FAILURE_PATTERNS:
         if match := pattern.search(text):
             return [Fact(CHECK, "ib.write_failed", name, device, line=_get_line_at(text, match.start()))]
     raise Unreadable("neither a bandwidth nor a known error")
+
+
+def _parse_table_bandwidth(text: str, device: str | None) -> Fact | None:
+    header = _HEAD_PATTERN.search(text)
+    if header is None:
+        return None
+    results = []
+    for cells in _RESULT_PATTERN.findall(text[header.end() :] + " "):
+        size, _, _, average = cells
+        if average.count(".") < 2 and average.strip("."):
+            results.append((int(size), float(average), cells))
+    if not results:
+        return None
+    _, average, cells = max(results)
+    gbit_per_unit = {"Gb": 1.0, "MB": 0.008, "MiB": 0.008388608}[header[1]]
+    return Fact(CHECK, "ib.write_bw", round(average * gbit_per_unit, 2), device, unit="Gb/s", line=" ".join(cells))
 
 
 def _parse_json_bandwidth(text: str, device: str | None) -> Fact:
@@ -81,33 +94,42 @@ def _get_line_at(text: str, at: int) -> str:
 
 
 async def run_ring(parties: Sequence[CheckParticipant], say: RunNamedCommand) -> JointResult:
-    """Test every host with the next, adapter by adapter; a single host with itself."""
-    ring = list(zip(parties, [*parties[1:], parties[0]], strict=True)) if len(parties) > 2 else [(parties[0], parties[-1])]
+    """Test every host with the next one, adapter by adapter. A single host is tested with itself."""
+    ring = [(parties[0], parties[-1])]
+    if len(parties) > 2:
+        ring = list(zip(parties, [*parties[1:], parties[0]], strict=True))
     facts_by_host: dict[str, list[Fact]] = {party.host: [] for party in parties}
-    missing: set[str] = set()
+    hosts_without_tool: set[str] = set()
     seconds = 0.0
-    for hca, cuda in ((hca, cuda) for hca in sorted({hca for party in parties for hca in party.hcas}) for cuda in (False, True)):
-        for half in (ring[::2], ring[1::2]):
-            pair_answers = await asyncio.gather(
-                *(_measure_pair(one, other, hca, cuda, say) for one, other in half if hca in one.hcas and hca in other.hcas)
-            )
-            seconds += max((answer.seconds for answer in pair_answers), default=0.0)
-            for (one, other), answer in zip([p for p in half if hca in p[0].hcas and hca in p[1].hcas], pair_answers, strict=True):
-                missing |= {one.host} if answer.missing else set()
-                for party, peer in ((one, other), (other, one)) if one is not other else ((one, other),):
-                    facts_by_host[party.host] += [_label_fact(fact, hca, cuda, peer.host) for fact in answer.facts]
-    return JointResult({host: _select_best_facts(facts) for host, facts in facts_by_host.items()}, seconds, frozenset(missing))
+    adapters = sorted({hca for party in parties for hca in party.hcas})
+    for hca, cuda in itertools.product(adapters, (False, True)):
+        for half_ring in (ring[::2], ring[1::2]):
+            pairs = [(client, server) for client, server in half_ring if hca in client.hcas and hca in server.hcas]
+            answers = await asyncio.gather(*(_measure_pair(client, server, hca, cuda, say) for client, server in pairs))
+            seconds += max((answer.seconds for answer in answers), default=0.0)
+            for (client, server), answer in zip(pairs, answers, strict=True):
+                if answer.missing:
+                    hosts_without_tool.add(client.host)
+                facts_by_host[client.host] += [_label_fact(fact, hca, cuda, server.host) for fact in answer.facts]
+                if server is not client:
+                    facts_by_host[server.host] += [_label_fact(fact, hca, cuda, client.host) for fact in answer.facts]
+    best_facts = {host: _select_best_facts(facts) for host, facts in facts_by_host.items()}
+    return JointResult(best_facts, seconds, frozenset(hosts_without_tool))
 
 
-async def _measure_pair(one: CheckParticipant, other: CheckParticipant, hca: str, cuda: bool, say: RunNamedCommand) -> CommandFacts:
-    slots = {"hca": hca, "peer": other.address, "gpu": hca.rpartition("_")[2] if hca.rpartition("_")[2].isdecimal() else "0"}
+async def _measure_pair(
+    client: CheckParticipant, server_party: CheckParticipant, hca: str, cuda: bool, say: RunNamedCommand
+) -> CommandFacts:
+    """Start the server, then the client, and return the client's answer; the server's if its tool is missing."""
+    adapter_number = hca.rpartition("_")[2]
+    slots = {"hca": hca, "peer": server_party.address, "gpu": adapter_number if adapter_number.isdecimal() else "0"}
     kind = "cuda" if cuda else ""
-    server = asyncio.create_task(say(f"serve{kind}", other.host, slots))
+    server = asyncio.create_task(say(f"serve{kind}", server_party.host, slots))
     try:
         await asyncio.wait({server}, timeout=SERVER_HEAD_START_SECONDS)
         if server.done() and server.result().missing:
             return server.result()
-        return await say(f"write{kind}", one.host, slots)
+        return await say(f"write{kind}", client.host, slots)
     finally:
         if not server.done():
             await asyncio.wait({server}, timeout=SERVER_HEAD_START_SECONDS * 5)
@@ -123,17 +145,17 @@ def _label_fact(fact: Fact, hca: str, cuda: bool, peer: str) -> Fact:
 
 def _select_best_facts(facts: Sequence[Fact]) -> list[Fact]:
     """Keep the better bandwidth per adapter and memory kind; a failure only if no peer was reached."""
-    best: dict[tuple[str | None, bool], Fact] = {}
+    best_facts: dict[tuple[str | None, bool], Fact] = {}
     for fact in facts:
-        place = (fact.device, bool(fact.attrs.get("cuda")))
-        if fact.key.startswith("ib.write_bw") and (
-            place not in best or best[place].key == "ib.write_failed" or _get_bandwidth(fact) > _get_bandwidth(best[place])
-        ):
-            best[place] = fact
-        elif fact.key == "ib.write_failed":
-            best.setdefault(place, fact)
-    blinds = [fact for fact in facts if not fact.key]
-    return [*best.values(), *blinds[:4]] or [
+        adapter_and_memory = (fact.device, bool(fact.attrs.get("cuda")))
+        best = best_facts.get(adapter_and_memory)
+        if fact.key.startswith("ib.write_bw"):
+            if best is None or best.key == "ib.write_failed" or _get_bandwidth(fact) > _get_bandwidth(best):
+                best_facts[adapter_and_memory] = fact
+        elif fact.key == "ib.write_failed" and best is None:
+            best_facts[adapter_and_memory] = fact
+    unobserved_facts = [fact for fact in facts if not fact.key]
+    return [*best_facts.values(), *unobserved_facts[:4]] or [
         build_unobserved_fact(CHECK, Status.UNREADABLE, "this host and its peers share no InfiniBand adapter")
     ]
 

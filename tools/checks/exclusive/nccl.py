@@ -32,11 +32,11 @@ DATA_TYPES = (*TOLERANCE, "int8", "uint8", "int32", "uint32", "int64", "uint64",
 
 @dataclass(frozen=True, slots=True)
 class SizeMeasurement:
-    """One run of a size, out of place or in place. `wrong` None: unchecked."""
+    """One run of a size, out of place or in place."""
 
     algbw: float
     busbw: float
-    wrong: float | None
+    wrong: float | None  # None if the results were not checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class SizeRow:
 
 @dataclass(slots=True)
 class NcclTable:
-    """`averages` and `bounds` come from the footer: without them the run did not end."""
+    """The parsed output. `averages` and `bounds` come from the footer: without them the run did not end."""
 
     rows: list[SizeRow] = field(default_factory=list)
     ranks: set[int] = field(default_factory=set)
@@ -71,18 +71,19 @@ class NcclTable:
 
 def parse_nccl_table(text: str) -> NcclTable:
     table = NcclTable()
-    root = False
+    has_root_column = False
     for line in _iter_clean_lines(text):
         if " busbw" in line and " algbw" in line:
-            root, table.deviation = " root" in line, table.deviation or " error" in line
+            has_root_column = " root" in line
+            table.deviation = table.deviation or " error" in line
         elif rank := _RANK_PATTERN.search(line):
             table.ranks.add(int(rank[1]))
         elif average := _AVERAGE_PATTERN.search(line):
             table.averages.append((parse_number(average[1]) or 0.0, (average[2] or "").upper(), line.strip()))
         elif bounds := _BOUNDS_PATTERN.search(line):
             table.bounds.append((int(bounds[1]), bounds[2].upper(), line.strip()))
-        elif row := _parse_size_row(line, root):
-            table.rows.append(row)
+        elif size_row := _parse_size_row(line, has_root_column):
+            table.rows.append(size_row)
         else:
             table.broken += _is_size_row(line)
     return table
@@ -98,29 +99,29 @@ def _is_size_row(line: str) -> bool:
     return len(words) > 2 and words[0].isdecimal() and words[1].isdecimal() and words[2] in DATA_TYPES
 
 
-def _parse_size_row(line: str, root: bool) -> SizeRow | None:
-    words = line.split()
+def _parse_size_row(line: str, has_root_column: bool) -> SizeRow | None:
     if not _is_size_row(line):
         return None
+    words = line.split()
     cells = words[3:]
-    if cells and cells[0].isalpha():
+    if cells and cells[0].isalpha():  # the reduction, such as sum
         cells = cells[1:]
-    if cells and (root or cells[0] == "-1"):
+    if cells and (has_root_column or cells[0] == "-1"):
         cells = cells[1:]
     halves = _parse_measurements(cells)
     return SizeRow(int(words[0][:18]), words[2], halves, " ".join(words)) if halves else None
 
 
 def _parse_measurements(cells: Sequence[str]) -> tuple[SizeMeasurement, ...]:
-    """(time, algbw, busbw, wrong) once or twice; a ninth cell is the iterations."""
+    """Parse time, algbw, busbw and wrong, once or twice. A ninth cell is the number of iterations."""
     if len(cells) not in (4, 5, 8, 9) or not all(_CELL_PATTERN.fullmatch(cell) for cell in cells):
         return ()
     measurements = []
-    for at in range(0, len(cells) - 3, 4):
-        algbw, busbw = parse_number(cells[at + 1]), parse_number(cells[at + 2])
+    for start in range(0, len(cells) - 3, 4):
+        algbw, busbw, wrong = (parse_number(cell) for cell in cells[start + 1 : start + 4])
         if algbw is None or busbw is None:
             return ()
-        measurements.append(SizeMeasurement(algbw, busbw, parse_number(cells[at + 3])))
+        measurements.append(SizeMeasurement(algbw, busbw, wrong))
     return tuple(measurements)
 
 
@@ -157,15 +158,15 @@ def is_nccl(text: str) -> bool:
 
 
 def parse_nccl(text: str) -> Sequence[Fact]:
-    """Return bandwidth, correctness and failure. A table without footer never proves correct results."""
+    """Return bandwidth, correctness and failure. A table without its footer never proves correct results."""
     table = parse_nccl_table(text)
     failure = _find_failure(text, table)
     if not table.rows and not failure:
         raise Unreadable("no row of the table and no known failure")
-    ranks, derived = _count_ranks(table)
+    ranks, is_derived = _count_ranks(table)
     facts = [failure] if failure else []
     if ranks:
-        facts.append(Fact(CHECK, "nccl.ranks", ranks, attrs={"derived": True} if derived else {}))
+        facts.append(Fact(CHECK, "nccl.ranks", ranks, attrs={"derived": True} if is_derived else {}))
     if table.rows:
         facts += _build_table_facts(table, ranks)
     if table.rows and (table.broken or not table.ended):
@@ -175,10 +176,10 @@ def parse_nccl(text: str) -> Sequence[Fact]:
 
 
 def _find_failure(text: str, table: NcclTable) -> Fact | None:
-    """A test that failed its own criteria says so in the footer."""
-    low = next((line for _, verdict, line in table.averages if verdict == "FAILED"), None)
-    if low:
-        return Fact(CHECK, "nccl.failure", "below_minimum", line=low[:300])
+    """Return why the test failed. The footer says so if the test missed its own minimum."""
+    low_average = next((line for _, verdict, line in table.averages if verdict == "FAILED"), None)
+    if low_average:
+        return Fact(CHECK, "nccl.failure", "below_minimum", line=low_average[:300])
     if any(verdict == "FAILED" for _, verdict, _ in table.bounds):
         return None
     lines = split_lines(text)
@@ -190,28 +191,33 @@ def _find_failure(text: str, table: NcclTable) -> Fact | None:
 
 
 def _count_ranks(table: NcclTable) -> tuple[int, bool]:
-    """Return (ranks, derived). Derived from busbw = algbw * 2(n-1)/n if ranks are not listed or the list was cut."""
+    """Return the number of ranks, and whether it is derived.
+
+    If the ranks are not listed or the list was cut, the number follows from busbw = algbw * 2(n-1)/n.
+    """
     if table.ranks and (max(table.ranks) > 0 or not any(size_row.busbw for size_row in table.rows)):
         return max(table.ranks) + 1, False
     largest = max(table.rows, key=lambda size_row: size_row.size, default=None)
     half = largest.halves[0] if largest else None
-    if half is None or half.algbw < 1 or not 1.05 < half.busbw / half.algbw < 1.97:
+    if half is None or half.algbw < 1:
         return 0, False
-    return round(2 / (2 - half.busbw / half.algbw)), True
+    ratio = half.busbw / half.algbw
+    return (round(2 / (2 - ratio)), True) if 1.05 < ratio < 1.97 else (0, False)
 
 
 def _build_table_facts(table: NcclTable, ranks: int) -> list[Fact]:
-    """One rank moves nothing between GPUs, so its figures are dropped."""
-    alone = ranks == 1 or all(half.busbw == 0 for size_row in table.rows for half in size_row.halves)
-    facts = [Fact(CHECK, "nccl.degenerate", alone, line=table.rows[-1].line[:300])]
-    if alone:
+    """Return bandwidth and correctness. A single rank moves nothing between GPUs, so its bandwidth is dropped."""
+    is_degenerate = ranks == 1 or all(half.busbw == 0 for size_row in table.rows for half in size_row.halves)
+    facts = [Fact(CHECK, "nccl.degenerate", is_degenerate, line=table.rows[-1].line[:300])]
+    if is_degenerate:
         return facts + [fact for fact in _build_wrong_facts(table) if fact.value]
     facts += _build_wrong_facts(table)
     best = max(table.rows, key=lambda size_row: size_row.busbw)
     facts.append(Fact(CHECK, "nccl.busbw_max", best.busbw, unit="GB/s", line=best.line[:300], attrs={"size": best.size}))
-    for row in table.rows:
-        if row.size >= MIN_JUDGED_BYTES:
-            facts.append(Fact(CHECK, "nccl.busbw_at", row.busbw, unit="GB/s", line=row.line[:300], attrs={"size": row.size}))
+    for size_row in table.rows:
+        if size_row.size >= MIN_JUDGED_BYTES:
+            attrs = {"size": size_row.size}
+            facts.append(Fact(CHECK, "nccl.busbw_at", size_row.busbw, unit="GB/s", line=size_row.line[:300], attrs=attrs))
     if table.averages:
         value, _, line = min(table.averages)
         facts.append(Fact(CHECK, "nccl.busbw_avg", value, unit="GB/s", line=line[:300]))
@@ -219,21 +225,28 @@ def _build_table_facts(table: NcclTable, ranks: int) -> list[Fact]:
 
 
 def _build_wrong_facts(table: NcclTable) -> list[Fact]:
-    """Count wrong elements (old column: sizes beyond tolerance). Zero only for a complete, checked table."""
-    wrong_counts = [
-        (size_row, count)
-        for size_row in table.rows
-        for half in size_row.halves
-        if (count := _count_wrong(size_row, half.wrong, table.deviation)) is not None
-    ]
-    failed_count = sum(count for count, verdict, _ in table.bounds if verdict == "FAILED")
-    total = max(sum(count for _, count in wrong_counts), failed_count)
+    """Count wrong elements; with the old `error` column, count sizes beyond the tolerance.
+
+    Zero is reported only for a complete table whose results were checked.
+    """
+    has_checked_results = False
+    table_count = 0
+    wrong_rows: list[SizeRow] = []
+    for size_row in table.rows:
+        for half in size_row.halves:
+            count = _count_wrong(size_row, half.wrong, table.deviation)
+            has_checked_results = has_checked_results or count is not None
+            if count:
+                table_count += count
+                wrong_rows.append(size_row)
+    footer_count = sum(count for count, verdict, _ in table.bounds if verdict == "FAILED")
+    total = max(table_count, footer_count)
     if total:
-        line = next((row.line for row, count in wrong_counts if count), next((line for _, _, line in table.bounds), ""))
-        sizes = sorted({row.size for row, count in wrong_counts if count})
+        lines = [size_row.line for size_row in wrong_rows] or [line for _, _, line in table.bounds]
+        sizes = sorted({size_row.size for size_row in wrong_rows})
         attrs = {"sizes": sizes[:40], "rows": len(sizes), "column": "error" if table.deviation else "wrong"}
-        return [Fact(CHECK, "nccl.wrong", total, line=line[:300], attrs=attrs)]
-    if not wrong_counts:
+        return [Fact(CHECK, "nccl.wrong", total, line=lines[0][:300], attrs=attrs)]
+    if not has_checked_results:
         return [Fact(CHECK, "nccl.wrong", status=Status.ABSENT, line="results were not checked")]
     is_complete = bool(table.bounds) and not table.broken
     return [Fact(CHECK, "nccl.wrong", 0, line=table.bounds[-1][2])] if is_complete else []

@@ -25,58 +25,64 @@ def is_step(text: str) -> bool:
 
 
 def parse_step(text: str) -> Sequence[Fact]:
-    """Compare step times with the median GPU. A loss unlike most GPUs' has diverged."""
-    rows = probes.parse_probe_rows(text, "step")
-    if any(row.get("error") == "no_torch" for row in rows):
+    """Compare each GPU's step time with the median, and its loss with the loss of most GPUs."""
+    records = probes.parse_probe_rows(text, "step")
+    if any(record.get("error") == "no_torch" for record in records):
         return [Fact(CHECK, "check.skipped", "no_tool", line="there is no PyTorch for python3", attrs={"text": INSTALL_HINT})]
-    done_by_gpu = {
-        f"gpu{row['gpu']}": row
-        for row in rows
-        if _has_gpu_index(row) and _get_number(row, "ms") > 0 and re.fullmatch(r"[0-9.einfa+-]{1,40}", str(row.get("loss")))
-    }
-    if not done_by_gpu:
-        if error := find_cuda_error(CHECK, text):
-            return [error]
-        if any(row.get("devices") == 0 for row in rows):
-            return [Fact(CHECK, "cuda.error", "no_device", line="PyTorch counts no GPU")]
-        reason = next((str(row["error"])[:160] for row in rows if row.get("error")), "no GPU did a step")
-        raise Unreadable(reason)
-    facts = _build_step_facts(done_by_gpu)
-    device_count = next((row["devices"] for row in rows if isinstance(row.get("devices"), int)), len(done_by_gpu))
-    if device_count > len(done_by_gpu):
-        facts.append(
-            build_unobserved_fact(CHECK, Status.UNREADABLE, f"{device_count} GPUs were counted and {len(done_by_gpu)} ended their steps")
-        )
+    measurements = {f"gpu{record['gpu']}": record for record in records if _is_measurement(record)}
+    if not measurements:
+        return [_explain_no_measurement(records, text)]
+    facts = _build_step_facts(measurements)
+    device_count = next((record["devices"] for record in records if isinstance(record.get("devices"), int)), len(measurements))
+    if device_count > len(measurements):
+        reason = f"{device_count} GPUs were counted and {len(measurements)} ended their steps"
+        facts.append(build_unobserved_fact(CHECK, Status.UNREADABLE, reason))
     return facts
 
 
-def _has_gpu_index(measurement: Mapping[str, Any]) -> bool:
-    return isinstance(measurement.get("gpu"), int) and not isinstance(measurement["gpu"], bool) and 0 <= measurement["gpu"] < 1000
+def _explain_no_measurement(records: Sequence[Mapping[str, Any]], text: str) -> Fact:
+    """Return the CUDA error that stopped all GPUs. Raise Unreadable if the output names none."""
+    if error := find_cuda_error(CHECK, text):
+        return error
+    if any(record.get("devices") == 0 for record in records):
+        return Fact(CHECK, "cuda.error", "no_device", line="PyTorch counts no GPU")
+    raise Unreadable(next((str(record["error"])[:160] for record in records if record.get("error")), "no GPU did a step"))
 
 
-def _get_number(measurement: Mapping[str, Any], name: str) -> float:
-    value = measurement.get(name)
+def _is_measurement(record: Mapping[str, Any]) -> bool:
+    if not _has_gpu_index(record) or _get_number(record, "ms") <= 0:
+        return False
+    return re.fullmatch(r"[0-9.einfa+-]{1,40}", str(record.get("loss"))) is not None
+
+
+def _has_gpu_index(record: Mapping[str, Any]) -> bool:
+    index = record.get("gpu")
+    return isinstance(index, int) and not isinstance(index, bool) and 0 <= index < 1000
+
+
+def _get_number(record: Mapping[str, Any], name: str) -> float:
+    value = record.get(name)
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9 else 0.0
 
 
-def _build_step_facts(done: Mapping[str, Mapping[str, Any]]) -> list[Fact]:
-    middle = median(_get_number(row, "ms") for row in done.values())
-    losses = Counter(str(row["loss"]) for row in done.values())
-    usual, how_many = losses.most_common(1)[0]
+def _build_step_facts(measurements: Mapping[str, Mapping[str, Any]]) -> list[Fact]:
+    gpu_count = len(measurements)
+    step_times = [_get_number(measurement, "ms") for measurement in measurements.values()]
+    data_times = [_get_number(measurement, "data_ms") for measurement in measurements.values()]
+    median_ms = median(step_times)
+    losses = Counter(str(measurement["loss"]) for measurement in measurements.values())
+    usual_loss, usual_count = losses.most_common(1)[0]
+    has_majority = gpu_count > 2 and 2 * usual_count > gpu_count
     facts = []
-    for device, row in done.items():
-        line, ms = json.dumps(row, sort_keys=True)[:300], _get_number(row, "ms")
-        facts.append(Fact(CHECK, "step.ms", ms, device, unit="ms", line=line))
-        facts.append(Fact(CHECK, "step.share", round(ms / middle, 3), device, line=line))
-        if 2 * how_many > len(done) and len(done) > 2:
-            facts.append(Fact(CHECK, "step.diverged", str(row["loss"]) != usual, device, line=line))
-    data, busy = (sum(_get_number(row, name) for row in done.values()) for name in ("data_ms", "ms"))
-    return [
-        *facts,
-        Fact(
-            CHECK, "step.data_share", round(data / (data + busy), 3), line=f"{data / len(done):.2f} ms data, {busy / len(done):.2f} ms step"
-        ),
-    ]
+    for device, measurement in measurements.items():
+        line, step_ms = json.dumps(measurement, sort_keys=True)[:300], _get_number(measurement, "ms")
+        facts.append(Fact(CHECK, "step.ms", step_ms, device, unit="ms", line=line))
+        facts.append(Fact(CHECK, "step.share", round(step_ms / median_ms, 3), device, line=line))
+        if has_majority:
+            facts.append(Fact(CHECK, "step.diverged", str(measurement["loss"]) != usual_loss, device, line=line))
+    data_ms, busy_ms = sum(data_times), sum(step_times)
+    line = f"{data_ms / gpu_count:.2f} ms data, {busy_ms / gpu_count:.2f} ms step"
+    return [*facts, Fact(CHECK, "step.data_share", round(data_ms / (data_ms + busy_ms), 3), line=line)]
 
 
 CHECKS = (

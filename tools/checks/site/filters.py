@@ -43,15 +43,15 @@ class BadFilters(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LogFilter:
-    """`family`: text in these jobs' logs, such as a path; `rules`: one per kind of line."""
+    """The lines that are regular in the logs of a family of jobs."""
 
     id: str
-    family: str
-    rules: tuple[FilterRule, ...]
+    family: str  # text that the logs of these jobs contain, such as a path
+    rules: tuple[FilterRule, ...]  # one per kind of line
 
 
 def load_filters(*folders: Path) -> tuple[LogFilter, ...]:
-    """Return all folders' filters in file order. Raise BadFilters."""
+    """Return the filters of all folders in file order. Raise BadFilters if any file has a problem."""
     problems = Problems()
     filters: list[LogFilter] = []
     taken_ids: set[str] = set()
@@ -70,7 +70,7 @@ def load_filters(*folders: Path) -> tuple[LogFilter, ...]:
 
 
 def explain_unfilterable(line: str) -> str:
-    """Return why no filter may drop the line, or ""."""
+    """Return why no filter may drop the line; an empty text if one may."""
     template = build_template(line)
     if has_trouble_word(template):
         return "it sounds like trouble"
@@ -84,9 +84,9 @@ def explain_unfilterable(line: str) -> str:
 
 
 def select_filter_rules(text: str, filters: Iterable[LogFilter]) -> Sequence[FilterRule]:
-    """Return built-in rules and those of families whose text is in the log."""
-    own = [rule for filter_rule in filters if filter_rule.family in text for rule in filter_rule.rules]
-    return (*FILTERS, *own) if own else FILTERS
+    """Return the built-in rules and those of the families whose text is in the log."""
+    family_rules = [rule for log_filter in filters if log_filter.family in text for rule in log_filter.rules]
+    return (*FILTERS, *family_rules) if family_rules else FILTERS
 
 
 def add_filters(checks: Mapping[str, Check], filters: Sequence[LogFilter]) -> Mapping[str, Check]:

@@ -34,10 +34,11 @@ class BadChecks(Exception):
 
 
 def load_site_checks(*folders: Path, known: Collection[str] = (), programs: Sequence[str] = ()) -> dict[str, Check]:
-    """Return the checks by id. Raise BadChecks.
+    """Return the checks of all folders by id. Raise BadChecks if any file has a problem.
 
     Args:
-        known: ids already taken.
+        folders: where the YAML files are.
+        known: ids that are already taken.
         programs: folders of the site's own programs.
     """
     problems = Problems()
@@ -62,27 +63,26 @@ def _validate_id(name: str) -> str:
 
 
 def _validate_command(given: Any, info: ValidationInfo) -> tuple[str, ...]:
-    """Raise all reasons against it at once."""
+    """Return the command as a tuple. Raise ValueError with all reasons against it at once."""
     if not isinstance(given, list) or not all(isinstance(word, str) for word in given):
         raise ValueError("command must be a list of words, like [cat, /proc/mounts]; there is no shell to split a line")
-    bare = tuple(re.sub(r"{([a-z_]+)}", lambda slot: _SLOT_SAMPLES.get(slot[1], "1"), word) for word in given)
-    slots = [
-        slot for word in given for slot in re.findall(r"{([a-z_]*)}", word) if slot not in INVENTORY_SLOTS or slot not in SLOT_PATTERNS
-    ]
-    reasons = [f"command refused: {refusal}" for refusal in explain_refused_command(bare, info.context or ())]
-    reasons += [f"unknown slot {{{slot}}}; there are {', '.join(sorted(INVENTORY_SLOTS))}" for slot in slots]
+    sample_command = tuple(re.sub(r"{([a-z_]+)}", lambda slot: _SLOT_SAMPLES.get(slot[1], "1"), word) for word in given)
+    slots = [slot for word in given for slot in re.findall(r"{([a-z_]*)}", word)]
+    unknown_slots = [slot for slot in slots if slot not in INVENTORY_SLOTS or slot not in SLOT_PATTERNS]
+    reasons = [f"command refused: {refusal}" for refusal in explain_refused_command(sample_command, info.context or ())]
+    reasons += [f"unknown slot {{{slot}}}; there are {', '.join(sorted(INVENTORY_SLOTS))}" for slot in unknown_slots]
     if reasons:
         raise ValueError(*reasons)
     return tuple(given)
 
 
-def _build_maximum_validator(most: float, name: str) -> AfterValidator:
-    def check(value: float) -> float:
-        if not 0 < value <= most:
-            raise ValueError(f"{name} must lie above 0 and be at most {most:g}")
+def _build_maximum_validator(maximum: float, name: str) -> AfterValidator:
+    def validate(value: float) -> float:
+        if not 0 < value <= maximum:
+            raise ValueError(f"{name} must lie above 0 and be at most {maximum:g}")
         return value
 
-    return AfterValidator(check)
+    return AfterValidator(validate)
 
 
 def _validate_exit_statuses(given: Any) -> frozenset[int]:
@@ -104,16 +104,16 @@ def _validate_kind(kind: str) -> str:
     return kind
 
 
-def _build_parse_validator(name: str, read_as: Callable[[str], Any]) -> PlainValidator:
-    def check(given: Any) -> Any:
+def _build_parse_validator(name: str, parse: Callable[[str], Any]) -> PlainValidator:
+    def validate(given: Any) -> Any:
         if not isinstance(given, str) or not given:
             raise ValueError(f"{name} must be text")
         try:
-            return read_as(given)
+            return parse(given)
         except (BadPattern, BadPath) as error:
             raise ValueError(f"{name}: {error}") from error
 
-    return PlainValidator(check)
+    return PlainValidator(validate)
 
 
 def _parse_wrong_when(given: Any) -> Expression | None:

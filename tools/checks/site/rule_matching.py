@@ -1,6 +1,4 @@
-"""Log checks extended by a site's rules, for lines that no built-in reader knows. Without rules they are
-unchanged.
-"""
+"""Extend the log checks by a site's rules, for lines that no built-in reader knows."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,38 +25,42 @@ COST_PER_TRY = 5_000
 
 
 def add_rules(checks: Mapping[str, Check], rules: Sequence[LogRule]) -> Mapping[str, Check]:
-    """Add the rules to the checks that read their logs."""
-    changed: dict[str, Check] = {}
-    for log, (name, shape) in LOG_READERS.items():
-        own = tuple(rule for rule in rules if rule.log == log)
-        if own and name in checks:
-            check = checks[name]
-            formats = tuple(
-                _extend_format(check.id, output_format, own) if output_format.name == shape else output_format
-                for output_format in check.formats
-            )
-            keys = tuple(rule.key for rule in own)
-            changed[name] = replace(check, formats=formats, establishes=(*check.establishes, *keys))
-    return {**checks, **changed} if changed else checks
+    """Add the rules to the checks that read their logs. Without rules return the checks unchanged."""
+    extended_checks: dict[str, Check] = {}
+    for log_kind, (check_id, format_name) in LOG_READERS.items():
+        log_rules = tuple(rule for rule in rules if rule.log == log_kind)
+        if log_rules and check_id in checks:
+            extended_checks[check_id] = _extend_check(checks[check_id], format_name, log_rules)
+    return {**checks, **extended_checks} if extended_checks else checks
 
 
-def _extend_format(check: str, shape: Format, rules: Sequence[LogRule]) -> Format:
+def _extend_check(check: Check, format_name: str, rules: Sequence[LogRule]) -> Check:
+    formats = tuple(
+        _extend_format(check.id, log_format, rules) if log_format.name == format_name else log_format for log_format in check.formats
+    )
+    return replace(check, formats=formats, establishes=(*check.establishes, *(rule.key for rule in rules)))
+
+
+def _extend_format(check: str, log_format: Format, rules: Sequence[LogRule]) -> Format:
     search = build_rule_search(check, rules)
 
     def parse(text: str) -> Sequence[Fact]:
-        return [*shape.parse(text), *search(text)]
+        return [*log_format.parse(text), *search(text)]
 
-    return replace(shape, parse=parse)
+    return replace(log_format, parse=parse)
 
 
 def build_rule_search(check: str, rules: Sequence[LogRule]) -> Callable[[str], list[Fact]]:
-    """Return a search of a text by rules for one kind of log; a rule is tried only on lines with its needle."""
+    """Return a function that searches a text by rules for one kind of log.
+
+    A rule is tried only on lines that contain its needle.
+    """
     needles = Needles(rule.pattern.needle for rule in rules)
-    kernel = rules[0].log == "kernel"
+    is_kernel_log = rules[0].log == "kernel"
 
     def search(text: str) -> list[Fact]:
         findings = _RuleFindings(check)
-        prefixed = kernel and has_prefixes(text)
+        prefixed = is_kernel_log and has_prefixes(text)
         for line, matching_needles in _iter_needle_lines(text, needles):
             if prefixed and not split_prefix(line).found:
                 continue  # a continuation line of the message above
@@ -71,40 +73,44 @@ def build_rule_search(check: str, rules: Sequence[LogRule]) -> Callable[[str], l
 
 
 def _iter_needle_lines(text: str, needles: Needles) -> Iterator[tuple[str, set[str]]]:
-    """Yield lines with needles, and these; text overwritten by a progress bar is skipped."""
-    spans = needles.find_in_text(text)
-    for (_, line), matching_needles in zip(cut_lines(text, list(spans)), spans.values(), strict=True):
-        yield (line.rpartition("\r")[2] if "\r" in line else line), matching_needles
+    """Yield each line that contains needles, and these. Text that a progress bar overwrote is skipped."""
+    needles_by_span = needles.find_in_text(text)
+    lines = cut_lines(text, list(needles_by_span))
+    for (_, line), matching_needles in zip(lines, needles_by_span.values(), strict=True):
+        visible_text = line.rpartition("\r")[2]
+        yield visible_text, matching_needles
 
 
 @dataclass(slots=True)
 class _RuleFindings:
-    """`work`: cost so far; `unread`: tries skipped after the limit."""
+    """The facts of all rules in one log, and the cost of finding them."""
 
     check: str
-    rows: dict[str, dict[tuple[str, str | None, str], Fact]] = field(default_factory=dict)
-    work: int = 0
-    unread: int = 0
+    facts_by_rule: dict[str, dict[tuple[str, str | None, str], Fact]] = field(default_factory=dict)  # by value, rank and boot
+    match_cost: int = 0
+    skipped_tries: int = 0  # after MAX_MATCH_COST was reached
 
     def try_rule(self, rule: LogRule, line: str) -> None:
         cost = COST_PER_TRY + rule.pattern.ways * min(len(line), MAX_LINE_CHARS)
-        if self.work + cost > MAX_MATCH_COST:
-            self.unread += 1
+        if self.match_cost + cost > MAX_MATCH_COST:
+            self.skipped_tries += 1
             return
-        self.work += cost
-        if matched_line := rule.match_line(line):
-            self._add_hit(rule, matched_line, line)
+        self.match_cost += cost
+        if hit := rule.match_line(line):
+            self._add_hit(rule, hit, line)
 
     def _add_hit(self, rule: LogRule, hit: RuleHit, line: str) -> None:
-        rows = self.rows.setdefault(rule.id, {})
-        name = (hit.value, hit.rank, hit.boot_id)
-        if name not in rows and len(rows) >= MAX_EVENTS_PER_RULE:
-            name = next(reversed(rows))
-        rows[name] = _count_repeat(rows[name], hit) if name in rows else _build_first_fact(self.check, rule, hit, line)
+        facts = self.facts_by_rule.setdefault(rule.id, {})
+        event = (hit.value, hit.rank, hit.boot_id)
+        if event not in facts and len(facts) >= MAX_EVENTS_PER_RULE:
+            event = next(reversed(facts))
+        facts[event] = _count_repeat(facts[event], hit) if event in facts else _build_first_fact(self.check, rule, hit, line)
 
     def build_facts(self) -> list[Fact]:
-        lost = [build_left_out_fact(self.check, self.unread)] if self.unread else []
-        return [fact for rows in self.rows.values() for fact in rows.values()] + lost
+        found_facts = [fact for facts in self.facts_by_rule.values() for fact in facts.values()]
+        if self.skipped_tries:
+            found_facts.append(build_left_out_fact(self.check, self.skipped_tries))
+        return found_facts
 
 
 def _build_first_fact(check: str, rule: LogRule, hit: RuleHit, line: str) -> Fact:

@@ -40,9 +40,9 @@ class BadRules(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RuleHit:
-    """`value` is redacted."""
+    """What a rule matched in a line."""
 
-    value: str
+    value: str  # redacted
     time: datetime | None = None
     boot_id: str = ""
     rank: str | None = None
@@ -50,12 +50,12 @@ class RuleHit:
 
 @dataclass(frozen=True, slots=True)
 class LogRule:
-    """`says` is the meaning of a matching line."""
+    """A site's rule for the lines of one kind of log."""
 
     id: str
     log: LogKind
     pattern: LinePattern
-    says: str
+    says: str  # the meaning of a matching line
 
     @property
     def key(self) -> str:
@@ -83,7 +83,7 @@ class LogRule:
         return RuleHit(value, prefix.time, prefix.boot_id)
 
     def _extract_value(self, body: str) -> str | None:
-        """Group `value`, else the first group, else the whole match."""
+        """Return the text of group `value`, else of the first group, else of the whole match."""
         body = body[:MAX_LINE_CHARS]
         match = self.pattern.compiled.search(body) if self.pattern.needle in body else None
         if match is None:
@@ -95,7 +95,7 @@ class LogRule:
 
 
 def load_rules(*folders: Path) -> tuple[LogRule, ...]:
-    """Return all folders' rules in file order. Raise BadRules."""
+    """Return the rules of all folders in file order. Raise BadRules if any file has a problem."""
     problems = Problems()
     rules: list[LogRule] = []
     taken_ids: set[str] = set()
@@ -103,11 +103,11 @@ def load_rules(*folders: Path) -> tuple[LogRule, ...]:
         document = read_document(path, problems)
         if document is None:
             continue
-        before = len(taken_ids)
+        count_before = len(taken_ids)
         document.note_taken_ids("rules", taken_ids, problems, "{}: there is a rule of this id already")
         file = validate_document(document, _RuleFileModel, problems)
         rules += [model.rule for model in file.rules] if file else []
-        if before <= MAX_RULES < len(taken_ids):
+        if count_before <= MAX_RULES < len(taken_ids):
             problems.add(
                 FilePosition(path), f"there are more than {MAX_RULES} rules with those of this file; drop what found nothing for long"
             )
@@ -160,9 +160,9 @@ class _RuleModel(StrictModel):
             if not self.rule.match_line(line):
                 yield f"its example is not found: {_explain_no_match(line, self.log)}: {line[:120]!r}"
         yield from (f"a line that it must never have matches: {line[:120]!r}" for line in self.never if search(line[:MAX_LINE_CHARS]))
-        common = [line for line in ORDINARY_LINES if search(line)]
-        if len(common) > _MAX_ORDINARY_RATIO * len(ORDINARY_LINES):
-            yield f"it has ordinary lines, such as {common[0]!r}; say more of what the line holds"
+        ordinary_matches = [line for line in ORDINARY_LINES if search(line)]
+        if len(ordinary_matches) > _MAX_ORDINARY_RATIO * len(ORDINARY_LINES):
+            yield f"it has ordinary lines, such as {ordinary_matches[0]!r}; say more of what the line holds"
 
     @property
     def rule(self) -> LogRule:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from re import _parser as sre  # type: ignore[attr-defined]  # the standard library's own reading of a pattern
-from typing import Any
+from typing import Any, Literal
 
 MAX_UNBOUNDED_REPEATS = 6
 MAX_PATTERN_CHARS = 2_000  # Python's compiler takes four times as long for twice the character classes
@@ -15,7 +15,7 @@ _MAX_EXPONENT = 40  # 2 to this power exceeds MAX_MATCH_WAYS, and MAX_MATCH_WAYS
 
 
 class BadPattern(ValueError):
-    """A pattern that cannot be used, or that could take for ever."""
+    """The pattern is no regular expression, or a hostile line could make it slow."""
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:
@@ -27,10 +27,13 @@ def compile_pattern(text: str) -> re.Pattern[str]:
     return compiled
 
 
-def compile_whole_pattern(text: str, longest: int) -> re.Pattern[str]:
-    """Compile a pattern for whole values of at most `longest` characters. Refuse more than MAX_MATCH_WAYS."""
+def compile_whole_pattern(text: str, max_chars: int) -> re.Pattern[str]:
+    """Compile a pattern for whole values of at most `max_chars` characters.
+
+    Refuse it if there are more than MAX_MATCH_WAYS ways to try a value.
+    """
     tree, compiled = _parse_pattern(text)
-    if _count_ways(tree, longest + 1) > MAX_MATCH_WAYS:
+    if _count_ways(tree, max_chars + 1) > MAX_MATCH_WAYS:
         raise BadPattern("can take for ever: at most two endless repetitions (such as .*) behind each other, and none inside another")
     return compiled
 
@@ -41,15 +44,15 @@ MIN_NEEDLE_CHARS = 4
 
 @dataclass(frozen=True, slots=True)
 class LinePattern:
-    """A pattern for untrusted lines. `needle`: text in every match; `ways`: worst cost of a try per character."""
+    """A pattern for untrusted lines."""
 
     compiled: re.Pattern[str]
-    needle: str
-    ways: int
+    needle: str  # text that every match contains
+    ways: int  # worst cost of a try per character
 
 
-def compile_line_pattern(text: str, longest: int) -> LinePattern:
-    """Compile a pattern for lines cut at `longest` characters.
+def compile_line_pattern(text: str, max_chars: int) -> LinePattern:
+    """Compile a pattern for lines cut at `max_chars` characters.
 
     Refuses patterns that match the empty line, are not linear with a small bound, or have no fixed text as needle.
     """
@@ -59,7 +62,8 @@ def compile_line_pattern(text: str, longest: int) -> LinePattern:
         raise BadPattern("matches the empty line")
     if compiled.flags & (re.IGNORECASE | re.LOCALE):
         raise BadPattern("has flags that hide its fixed words; write [Ee]rror instead of (?i)error")
-    if (ways := _count_ways(tree, longest + 1)) > MAX_LINE_MATCH_WAYS:
+    ways = _count_ways(tree, max_chars + 1)
+    if ways > MAX_LINE_MATCH_WAYS:
         raise BadPattern(
             f"can be tried in more than {MAX_LINE_MATCH_WAYS} ways at one place; bound its repetitions like {{1,10}}, or leave some out"
         )
@@ -92,19 +96,19 @@ def _parse_pattern(text: str) -> tuple[Any, re.Pattern[str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Repeat:
-    """`times`: how often it can itself be repeated; `nested`: inside an endless repetition."""
+    """A part of a pattern that makes the matcher try several ways."""
 
-    what: str
-    times: int
-    nested: bool
+    kind: Literal["unbounded", "bounded", "backreference", "choice"]
+    times: int  # how often the part itself can be repeated
+    nested: bool  # whether it is inside an unbounded repetition
 
 
 def _refuse_endless(repeats: Sequence[_Repeat]) -> None:
-    if any(repeat.what == "backreference" for repeat in repeats):
+    if any(repeat.kind == "backreference" for repeat in repeats):
         raise BadPattern("refers back to a group, which can take for ever")
     if any(repeat.nested for repeat in repeats):
         raise BadPattern("a choice or repetition inside an unbounded repetition can take for ever; write it flat")
-    if sum(repeat.times for repeat in repeats if repeat.what == "unbounded") > MAX_UNBOUNDED_REPEATS:
+    if sum(repeat.times for repeat in repeats if repeat.kind == "unbounded") > MAX_UNBOUNDED_REPEATS:
         raise BadPattern(f"has more than {MAX_UNBOUNDED_REPEATS} unbounded repetitions; bound them like {{0,40}}")
 
 
@@ -113,11 +117,12 @@ def _iter_repeats(tree: Iterable[Any], times: int = 1, nested: bool = False) -> 
     for operation, argument in tree:
         name = str(operation)
         if name.endswith("_REPEAT"):
-            least, most, body = argument[0], int(argument[1]), argument[2]
-            unbounded = most > _UNBOUNDED_REPEAT_COUNT
-            if unbounded or (nested and least != most):
-                yield _Repeat("unbounded" if unbounded else "bounded", times, nested)
-            yield from _iter_repeats(body, times * (1 if unbounded else max(1, most)), nested or unbounded)
+            min_repeats, max_repeats, body = argument[0], int(argument[1]), argument[2]
+            is_unbounded = max_repeats > _UNBOUNDED_REPEAT_COUNT
+            if is_unbounded or (nested and min_repeats != max_repeats):
+                yield _Repeat("unbounded" if is_unbounded else "bounded", times, nested)
+            body_times = times if is_unbounded else times * max(1, max_repeats)
+            yield from _iter_repeats(body, body_times, nested or is_unbounded)
         elif name.startswith("GROUPREF"):
             yield _Repeat("backreference", times, nested)
         else:
@@ -127,54 +132,60 @@ def _iter_repeats(tree: Iterable[Any], times: int = 1, nested: bool = False) -> 
 
 
 def _count_nested_ways(tree: Iterable[Any]) -> float:
-    """Return the ways of the worst bounded repetition of an ambiguous body."""
-    worst = 1.0
+    """Return the ways of the worst bounded repetition whose body can match in several ways."""
+    worst_ways = 1.0
     for operation, argument in tree:
         if str(operation).endswith("_REPEAT"):
-            body, most = argument[2], int(argument[1])
-            inside = _count_ways(body, 1)
-            worst = max(
-                worst, _count_nested_ways(body), _multiply_ways(inside, 0, most) if inside > 1 and most <= _UNBOUNDED_REPEAT_COUNT else 1
-            )
+            body, max_repeats = argument[2], int(argument[1])
+            worst_ways = max(worst_ways, _count_nested_ways(body))
+            body_ways = _count_ways(body, 1)
+            if body_ways > 1 and max_repeats <= _UNBOUNDED_REPEAT_COUNT:
+                worst_ways = max(worst_ways, _multiply_ways(body_ways, 0, max_repeats))
         else:
-            worst = max(worst, _count_nested_ways(_list_operations(argument)))
-    return worst
+            worst_ways = max(worst_ways, _count_nested_ways(_list_operations(argument)))
+    return worst_ways
 
 
-def _count_ways(tree: Iterable[Any], endless: int) -> float:
-    """Return an upper bound of ways at one place. `endless`: ways of an endless repetition."""
+def _count_ways(tree: Iterable[Any], unbounded_ways: int) -> float:
+    """Return an upper bound of the ways to try a pattern at one place.
+
+    Args:
+        unbounded_ways: how many ways an unbounded repetition counts for.
+    """
     ways = 1.0
     for operation, argument in tree:
         name = str(operation)
         if name.startswith("GROUPREF"):
             return inf
         if name == "BRANCH":
-            ways *= sum(_count_ways(branch, endless) for branch in argument[1])
+            ways *= sum(_count_ways(branch, unbounded_ways) for branch in argument[1])
         elif name.endswith("_REPEAT"):
-            ways *= _count_repeated_ways(int(argument[0]), int(argument[1]), _count_ways(argument[2], endless), endless)
+            body_ways = _count_ways(argument[2], unbounded_ways)
+            ways *= _count_repeated_ways(int(argument[0]), int(argument[1]), body_ways, unbounded_ways)
         else:
-            ways *= _count_ways(_list_operations(argument), endless)
+            ways *= _count_ways(_list_operations(argument), unbounded_ways)
     return ways
 
 
-def _count_repeated_ways(least: int, most: int, inside: float, endless: int) -> float:
-    if most > _UNBOUNDED_REPEAT_COUNT:
-        return float(endless) if inside == 1 else inf
-    return _multiply_ways(inside, least, most)
+def _count_repeated_ways(min_repeats: int, max_repeats: int, body_ways: float, unbounded_ways: int) -> float:
+    if max_repeats > _UNBOUNDED_REPEAT_COUNT:
+        return float(unbounded_ways) if body_ways == 1 else inf
+    return _multiply_ways(body_ways, min_repeats, max_repeats)
 
 
-def _multiply_ways(inside: float, least: int, most: int) -> float:
-    """Return the ways of `least` to `most` repeats; inf if too many."""
-    if inside == 1:
-        return float(most - least + 1)
-    if inside > MAX_MATCH_WAYS and most:
+def _multiply_ways(body_ways: float, min_repeats: int, max_repeats: int) -> float:
+    """Return the ways to match `min_repeats` to `max_repeats` bodies; inf if the number is too large for a float."""
+    if body_ways == 1:
+        return float(max_repeats - min_repeats + 1)
+    if body_ways > MAX_MATCH_WAYS and max_repeats:
         return inf
-    return sum(inside ** min(times, _MAX_EXPONENT) for times in range(least, most + 1))
+    return sum(body_ways ** min(repeats, _MAX_EXPONENT) for repeats in range(min_repeats, max_repeats + 1))
 
 
 def _list_operations(argument: Any) -> list[Any]:
+    """Return the operations of all patterns inside an operation's argument."""
     if isinstance(argument, sre.SubPattern):
         return list(argument)
     if isinstance(argument, (list, tuple)):
-        return [row for part in argument for row in _list_operations(part)]
+        return [operation for part in argument for operation in _list_operations(part)]
     return []

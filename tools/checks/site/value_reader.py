@@ -6,7 +6,7 @@ A missing value is `absent`, unreadable text `unreadable`; values are never made
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kb.needle_search import split_lines
@@ -21,7 +21,7 @@ MAX_VALUE_CHARS = 200
 
 
 class BadPath(ValueError):
-    """A path that cannot be read."""
+    """The text is no path into JSON."""
 
 
 ANY_ELEMENT = "*"
@@ -49,11 +49,11 @@ def _parse_step(match: re.Match[str]) -> str | int:
 
 @dataclass(frozen=True, slots=True)
 class ValueReader:
-    """Reads one key.
+    """Reads the facts of one key, by a pattern or a JSON path.
 
-    Pattern: group `value` or the first group is the value, group `device` its device; without a value group, the value
-    is
-    whether a line matches. JSON path: the value there; `device` is a path beside it or a plain name.
+    Pattern: group `value` or the first group is the value, and group `device` its device. Without a value group the value
+    is whether any line matches. JSON path: the value is what lies at the path; `device` is a plain name, or a path from
+    the same element.
     """
 
     check: str
@@ -68,8 +68,8 @@ class ValueReader:
 
     def extract_facts(self, text: str) -> list[Fact]:
         """Return the facts. Raise Unreadable if the text cannot be parsed."""
-        rows = self._iter_line_values(text) if self.pattern else self._iter_json_values(text)
-        facts = [self._build_fact(value, device, line) for value, device, line in rows][:MAX_FACTS]
+        values = self._iter_line_values(text) if self.pattern else self._iter_json_values(text)
+        facts = [self._build_fact(value, device, line) for value, device, line in values][:MAX_FACTS]
         return facts or [Fact(self.check, self.key, status=Status.ABSENT, line=f"nothing of {self.key} in the output")]
 
     def _iter_line_values(self, text: str) -> Iterator[tuple[Any, str, str]]:
@@ -79,21 +79,27 @@ class ValueReader:
             first = next(matches, None)
             yield first is not None, "", first[1] if first else f"no line matches {self.pattern.pattern}"
             return
-        name: str | int = "value" if "value" in self.pattern.groupindex else 1
+        value_group: str | int = "value" if "value" in self.pattern.groupindex else 1
         for match, line in matches:
-            if match[name] is not None:
-                yield match[name], match.groupdict().get("device") or self.device, line
+            if match[value_group] is not None:
+                yield match[value_group], match.groupdict().get("device") or self.device, line
 
     def _iter_json_values(self, text: str) -> Iterator[tuple[Any, str, str]]:
         try:
             root, _ = json.JSONDecoder().raw_decode(text.lstrip("\ufeff \t\r\n"))
         except (ValueError, RecursionError) as error:
             raise Unreadable(f"expected JSON: {error}") from error
-        each = self.path.index(ANY_ELEMENT) if ANY_ELEMENT in self.path else len(self.path) - 1
-        for parent, name in _iter_elements(root, self.path[:each], self.path[each] if ANY_ELEMENT in self.path else None):
-            value = _get_at_path(parent, self.path[each + 1 :] if ANY_ELEMENT in self.path else self.path[each:])
+        if ANY_ELEMENT in self.path:
+            position = self.path.index(ANY_ELEMENT)
+            value_path = self.path[position + 1 :]
+            elements = _iter_children(_get_at_path(root, self.path[:position]))
+        else:
+            value_path = self.path[-1:]
+            elements = iter([(_get_at_path(root, self.path[:-1]), "")])
+        for element, name in elements:
+            value = _get_at_path(element, value_path)
             if value is not None and not isinstance(value, (dict, list)):
-                yield value, self._find_device(parent, name), json.dumps({self.key: value}, ensure_ascii=False)
+                yield value, self._find_device(element, name), json.dumps({self.key: value}, ensure_ascii=False)
 
     def _find_device(self, element: Any, name: str) -> str:
         if not self.device:
@@ -120,20 +126,15 @@ class ValueReader:
         }
         if not self.wrong.is_true_for(variables):
             return fact
-        return Fact(
-            self.check, self.key, value, device or None, unit=self.unit, line=fact.line, attrs={"wrong": self.says or self.wrong.source}
-        )
+        return replace(fact, attrs={"wrong": self.says or self.wrong.source})
 
 
-def _iter_elements(root: Any, path: tuple[str | int, ...], each: object) -> Iterator[tuple[Any, str]]:
-    """Yield the value at the path; with [*] each element with its name or number."""
-    elements = _get_at_path(root, path)
-    if each is None:
-        yield elements, ""
-    elif isinstance(elements, dict):
-        yield from ((value, str(name)[:MAX_VALUE_CHARS]) for name, value in elements.items())
-    elif isinstance(elements, list):
-        yield from ((value, str(place)) for place, value in enumerate(elements))
+def _iter_children(parent: Any) -> Iterator[tuple[Any, str]]:
+    """Yield each element of an object or a list, with its name or number."""
+    if isinstance(parent, dict):
+        yield from ((element, str(name)[:MAX_VALUE_CHARS]) for name, element in parent.items())
+    elif isinstance(parent, list):
+        yield from ((element, str(number)) for number, element in enumerate(parent))
 
 
 def _get_at_path(value: Any, path: tuple[str | int, ...]) -> Any:
@@ -162,7 +163,7 @@ _BOOLEAN_WORDS = {
 
 
 def _convert_value(raw: Any, kind: str, key: str) -> Value:
-    """Raise Unreadable if the value is not of its kind."""
+    """Return the value as its kind. Raise Unreadable if it is no such value."""
     if kind == "str":
         return str(raw)[:MAX_VALUE_CHARS]
     try:

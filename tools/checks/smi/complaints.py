@@ -20,11 +20,11 @@ _ADDRESS = r"(?P<bdf>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])"
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """`whole`: it replaces the report."""
+    """A message that reports an error."""
 
     error: str
     pattern: re.Pattern[str]
-    whole: bool = True
+    whole: bool = True  # whether the message replaces the report
 
 
 COMPLAINTS = (
@@ -49,7 +49,7 @@ def has_complaint(text: str) -> bool:
 
 
 def parse_complaints(text: str, device_by_address: Mapping[str, str] | None = None) -> Sequence[Fact]:
-    """Return the messages' facts. `names` maps addresses to the report's device names."""
+    """Return the messages' facts. Devices have their names in the report where it has them, else their addresses."""
     fact_by_error: dict[tuple[str, str | None], Fact] = {}
     for line in split_lines(text):
         for fact in _parse_line(line.strip(), device_by_address or {}):

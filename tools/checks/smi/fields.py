@@ -13,47 +13,61 @@ from tools.checks.output_values import CellType
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """The first of `paths` with a value counts; `a+b` adds the available values of both."""
+    """A fact's key, and where its value is printed."""
 
     key: str
     reads: CellType
-    paths: tuple[str, ...]
+    paths: tuple[str, ...]  # the first one with a value counts; `a+b` adds the available values of both
 
 
 def _expand_path(path: str) -> list[str]:
-    """Expand braces: `clocks_{event,throttle}_reason_x`."""
+    """Return all spellings of a path with braces, such as `clocks_{event,throttle}_reason_x`."""
     parts = [part.split(",") for part in re.split(r"{([^}]*)}", path)]
     return ["".join(choice) for choice in product(*parts)]
 
 
 def _parse_fields(text: str) -> tuple[Field, ...]:
+    """Parse paragraphs of a key, its type and its paths."""
     fields = []
-    for row in filter(None, (row.strip() for row in text.split("\n\n"))):
-        key, reads, *paths = row.split()
-        fields.append(Field(key, reads, tuple(spelling for path in paths for spelling in _expand_path(path))))  # type: ignore[arg-type]  # a test checks every row
+    for paragraph in text.strip().split("\n\n"):
+        key, reads, *paths = paragraph.split()
+        spellings = tuple(spelling for path in paths for spelling in _expand_path(path))
+        fields.append(Field(key, reads, spellings))  # type: ignore[arg-type]  # a test checks every type
     return tuple(fields)
 
 
 _SRAM_PARTS = ("register_file", "l1_cache", "l2_cache", "texture_memory", "texture_shm", "texture_shared", "cbu")
 
 
-def _build_ecc_fields(span: str, bits: str, kind: str, old: str) -> list[Field]:
-    """`span`: volatile or aggregate. Before driver 450: single_bit and double_bit by unit."""
-    dram = (f"{span}/dram_{bits}", f"{kind}/{span}/dram", f"{span}/{old}/device_memory", f"{span}/{old}/total")
-    split = f"{span}/sram_{bits}_parity+{span}/sram_{bits}_secded"
-    parts = "+".join(f"{span}/{old}/{part}" for part in _SRAM_PARTS)
+def _build_ecc_fields(span: str, severity: str, query_name: str, old_name: str) -> list[Field]:
+    """Return the error counters of DRAM and SRAM.
+
+    Args:
+        span: volatile or aggregate.
+        severity: correctable or uncorrectable, as `-q` and XML name it.
+        query_name: the same as `--query-gpu` names it.
+        old_name: the same before driver 450, which counted single_bit and double_bit by unit.
+    """
+    dram_paths = (
+        *(f"{span}/dram_{severity}", f"{query_name}/{span}/dram"),
+        *(f"{span}/{old_name}/device_memory", f"{span}/{old_name}/total"),
+    )
+    sram_paths = (
+        *(f"{span}/sram_{severity}", f"{span}/sram_{severity}_parity+{span}/sram_{severity}_secded"),
+        *(f"{query_name}/{span}/sram", "+".join(f"{span}/{old_name}/{part}" for part in _SRAM_PARTS)),
+    )
     suffix = "_total" if span == "aggregate" else ""
     return [
-        Field(f"gpu.ecc.dram_{bits}{suffix}", "int", dram),
-        Field(f"gpu.ecc.sram_{bits}{suffix}", "int", (f"{span}/sram_{bits}", split, f"{kind}/{span}/sram", parts)),
+        Field(f"gpu.ecc.dram_{severity}{suffix}", "int", dram_paths),
+        Field(f"gpu.ecc.sram_{severity}{suffix}", "int", sram_paths),
     ]
 
 
 _ECC_FIELDS = tuple(
-    row
+    field
     for span in ("volatile", "aggregate")
-    for bits, kind, old in (("uncorrectable", "uncorrected", "double_bit"), ("correctable", "corrected", "single_bit"))
-    for row in _build_ecc_fields(span, bits, kind, old)
+    for severity, query_name, old_name in (("uncorrectable", "uncorrected", "double_bit"), ("correctable", "corrected", "single_bit"))
+    for field in _build_ecc_fields(span, severity, query_name, old_name)
 )
 _PLAIN_FIELDS = _parse_fields("""
     gpu.uuid text uuid gpu_uuid
@@ -166,10 +180,10 @@ _PLAIN_FIELDS = _parse_fields("""
     gpu.util int utilization/gpu{_util,}
 """)
 FIELDS = _PLAIN_FIELDS + _ECC_FIELDS
-# path ends that some reader uses
+# Path ends that a fact uses.
 READ_PATH_ENDS = frozenset(part for field in FIELDS for path in field.paths for part in path.split("+")) | frozenset({
     "gpu_recovery_action", "reset_required", "drain_and_reset_recommended", "health/summary", "health/bandwidth",
     "health/route_recovery_in_progress", "health/route_unhealthy", "health/access_timeout_recovery", "health/incorrect_configuration",
 })  # fmt: skip
-# May say yes or error on a healthy card; reviewed over outputs of all available driver branches.
+# Fields that may say yes or error on a healthy card; reviewed over outputs of all available driver branches.
 HARMLESS_FIELDS = frozenset({"display_attached", "display_active", "addressing_mode"})

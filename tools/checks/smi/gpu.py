@@ -65,12 +65,13 @@ def normalize_label(label: str) -> str:
 
 
 def build_gpu_facts(device: str, fields: GpuFields, address: str | None, processes: int | None) -> list[Fact]:
-    facts = [row for field in FIELDS if (row := _build_field_fact(field, fields))]
-    facts += [fact for fact in (_build_recovery_fact(fields), _build_health_fact(fields), _build_slowdown_fact(fields)) if fact]
+    """Return the facts of one GPU. Of a lost GPU only its identity is reported."""
+    field_facts = [_build_field_fact(field, fields) for field in FIELDS]
+    field_facts += [_build_recovery_fact(fields), _build_health_fact(fields), _build_slowdown_fact(fields)]
+    facts = [fact for fact in field_facts if fact]
     if address:
-        facts.append(
-            Fact(CHECK, "gpu.bdf", normalize_bdf(address), line=address, status=Status.OK if normalize_bdf(address) else Status.UNREADABLE)
-        )
+        bdf = normalize_bdf(address)
+        facts.append(Fact(CHECK, "gpu.bdf", bdf, line=address, status=Status.OK if bdf else Status.UNREADABLE))
     if processes is not None:
         facts.append(Fact(CHECK, "gpu.processes", processes))
     errors, lost = _find_errors(fields)
@@ -85,11 +86,11 @@ def build_gpu_facts(device: str, fields: GpuFields, address: str | None, process
     ]
 
 
-def _build_extra_attrs(row: Fact, facts: list[Fact]) -> Mapping[str, object]:
-    """The power limit carries the board's default, against which it is judged."""
-    if row.key != "gpu.power.limit" or row.status is not Status.OK:
-        return row.attrs
-    default = next((fact for fact in facts if fact.key == "gpu.power.default"), None)
+def _build_extra_attrs(fact: Fact, gpu_facts: list[Fact]) -> Mapping[str, object]:
+    """Add the board's default to the power limit: the limit is judged against it."""
+    if fact.key != "gpu.power.limit" or fact.status is not Status.OK:
+        return fact.attrs
+    default = next((other for other in gpu_facts if other.key == "gpu.power.default"), None)
     return {"default": default.value} if default and default.status is Status.OK else {}
 
 
@@ -99,9 +100,10 @@ _TROUBLE_PATTERN = re.compile(
 
 
 def list_unknown_lines(fields: GpuFields) -> list[str]:
-    """Return lines of unread fields whose value may report trouble.
+    """Return the lines of fields that no fact uses and whose value may report trouble.
 
-    None for a lost GPU, where every field does. Errors instead of values are in `gpu.field_errors`.
+    A lost GPU has no such lines, because all its fields report trouble. Errors instead of values are in
+    `gpu.field_errors`.
     """
     if _find_errors(fields)[1] is not None:
         return []
@@ -115,21 +117,28 @@ def list_unknown_lines(fields: GpuFields) -> list[str]:
 
 
 def _find_errors(fields: GpuFields) -> tuple[list[tuple[str, Cell]], Cell | None]:
-    """Return erroneous fields, and the cell that shows a lost GPU (or that most fields failed)."""
-    lost = next(
-        (cell for _, cell in fields.all if len(cell.text) in _LOST_TEXT_LENGTHS and cell.text.strip(" []().").lower() == LOST_GPU_TEXT),
-        None,
-    )
-    errors = [
-        path_and_cell for path_and_cell in fields.all if path_and_cell[1].text and classify_cell(path_and_cell[1].text) is Status.UNREADABLE
-    ]
-    if lost is None and len(errors) > 10 and len(errors) * 2 > sum(classify_cell(cell.text) is not Status.ABSENT for _, cell in fields.all):
-        lost = errors[0][1]
-    return errors, lost
+    """Return the erroneous fields, and the cell that shows that the GPU is lost.
+
+    A GPU also counts as lost if most of its fields are errors.
+    """
+    errors = [(path, cell) for path, cell in fields.all if cell.text and classify_cell(cell.text) is Status.UNREADABLE]
+    lost_cell = next((cell for _, cell in fields.all if _is_lost_gpu_text(cell.text)), None)
+    if lost_cell is None and len(errors) > 10:
+        supported_count = sum(classify_cell(cell.text) is not Status.ABSENT for _, cell in fields.all)
+        if len(errors) * 2 > supported_count:
+            _, lost_cell = errors[0]
+    return errors, lost_cell
+
+
+def _is_lost_gpu_text(text: str) -> bool:
+    return len(text) in _LOST_TEXT_LENGTHS and text.strip(" []().").lower() == LOST_GPU_TEXT
 
 
 def _build_field_fact(field: Field, fields: GpuFields) -> Fact | None:
-    """The first path's value, else the worst status, else None: no such field in this driver branch."""
+    """Return the value of the first path that has one, else the worst status.
+
+    Return None if this driver branch has no such field.
+    """
     worst: Fact | None = None
     for path in field.paths:
         fact = _build_path_fact(field, path, fields)
@@ -143,6 +152,7 @@ def _build_field_fact(field: Field, fields: GpuFields) -> Fact | None:
 
 
 def _build_group_fact(field: Field, fields: GpuFields) -> Fact | None:
+    """Return the status that the card prints for the field's whole group, such as N/A."""
     names = next((names for prefix, names in GROUP_PATHS.items() if field.key.startswith(prefix)), ())
     cell = next((cell for name in names if (cell := fields.get(name)) and cell.text.strip()), None)
     if cell is None or classify_cell(cell.text) is Status.OK:
@@ -154,16 +164,15 @@ def _build_path_fact(field: Field, path: str, fields: GpuFields) -> Fact | None:
     cells = [cell for part in _split_path_sum(path) if (cell := fields.get(part))]
     if not cells:
         return None
-    read_ok = [cell for cell in cells if classify_cell(cell.text) is Status.OK]
-    broken = max((classify_cell(cell.text) for cell in cells), key=_STATUS_ORDER.index)
-    if not read_ok or broken not in (Status.OK, Status.ABSENT):
-        return Fact(CHECK, field.key, status=broken, line=cells[0].line)
-    values = [parse_cell(cell.text, field.reads) for cell in read_ok]
+    value_cells = [cell for cell in cells if classify_cell(cell.text) is Status.OK]
+    worst_status = max((classify_cell(cell.text) for cell in cells), key=_STATUS_ORDER.index)
+    if not value_cells or worst_status not in (Status.OK, Status.ABSENT):
+        return Fact(CHECK, field.key, status=worst_status, line=cells[0].line)
+    values = [parse_cell(cell.text, field.reads) for cell in value_cells]
     if any(value is None for value in values):
-        return Fact(CHECK, field.key, status=Status.UNREADABLE, line=read_ok[0].line)
-    return Fact(
-        CHECK, field.key, _sum_values(values), line=next((c.line for c, v in zip(read_ok, values, strict=True) if v), read_ok[0].line)
-    )
+        return Fact(CHECK, field.key, status=Status.UNREADABLE, line=value_cells[0].line)
+    nonzero_lines = [cell.line for cell, value in zip(value_cells, values, strict=True) if value]
+    return Fact(CHECK, field.key, _sum_values(values), line=nonzero_lines[0] if nonzero_lines else value_cells[0].line)
 
 
 @lru_cache(maxsize=512)
@@ -178,14 +187,17 @@ def _sum_values(values: list[Value]) -> Value:
 
 
 def _build_recovery_fact(fields: GpuFields) -> Fact | None:
-    """`gpu_recovery_action` since driver 550, `gpu_reset_status` since 535."""
+    """Return what would recover the GPU.
+
+    Drivers print `gpu_recovery_action` since 550 and `gpu_reset_status` since 535.
+    """
     cell = fields.get("gpu_recovery_action")
     if cell and classify_cell(cell.text) is Status.OK:
         return Fact(CHECK, "gpu.recovery_action", cell.text.strip().replace(" ", "_"), line=cell.line)
     reset, drain = fields.get("reset_required"), fields.get("drain_and_reset_recommended")
-    actions = [(word, c) for word, c in (("Drain_and_Reset", drain), ("Reset", reset)) if c and c.text.strip() == "Yes"]
-    if actions:
-        return Fact(CHECK, "gpu.recovery_action", actions[0][0], line=actions[0][1].line)
+    for action, action_cell in (("Drain_and_Reset", drain), ("Reset", reset)):
+        if action_cell and action_cell.text.strip() == "Yes":
+            return Fact(CHECK, "gpu.recovery_action", action, line=action_cell.line)
     if reset and reset.text.strip() == "No":
         return Fact(CHECK, "gpu.recovery_action", "None", line=reset.line)
     return Fact(CHECK, "gpu.recovery_action", status=classify_cell(cell.text), line=cell.line) if cell else None
@@ -196,29 +208,35 @@ _HEALTHY_WORDS = ("full", "false", "none", "no", "not in progress")
 
 
 def _build_health_fact(fields: GpuFields) -> Fact | None:
-    """The driver's summary if printed, else derived from the parts."""
-    parts = {name: cell for name in _HEALTH_PARTS if (cell := fields.get(f"health/{name}")) and classify_cell(cell.text) is Status.OK}
+    """Return the driver's summary of the fabric's health. Old drivers print only parts: derive it from them."""
+    cells = {name: fields.get(f"health/{name}") for name in _HEALTH_PARTS}
+    parts = {name: cell for name, cell in cells.items() if cell and classify_cell(cell.text) is Status.OK}
     attrs: Mapping[str, str] = {name: cell.text.strip() for name, cell in parts.items()}
     summary = fields.get("health/summary")
     if summary and classify_cell(summary.text) is Status.OK:
         return Fact(CHECK, "gpu.fabric.health", summary.text.strip(), line=summary.line, attrs=attrs)
     if not parts:
         return Fact(CHECK, "gpu.fabric.health", status=Status.ABSENT, line=summary.line) if summary else None
-    ill = [cell for cell in parts.values() if cell.text.strip().lower() not in _HEALTHY_WORDS]
-    value = "Unhealthy" if ill else "Healthy"
-    return Fact(CHECK, "gpu.fabric.health", value, line=(ill or list(parts.values()))[0].line, attrs=attrs)
+    unhealthy_cells = [cell for cell in parts.values() if cell.text.strip().lower() not in _HEALTHY_WORDS]
+    value = "Unhealthy" if unhealthy_cells else "Healthy"
+    example_cell = (unhealthy_cells or list(parts.values()))[0]
+    return Fact(CHECK, "gpu.fabric.health", value, line=example_cell.line, attrs=attrs)
 
 
 def _build_slowdown_fact(fields: GpuFields) -> Fact | None:
-    """Ada and newer print margins: degrees left to the limit, and the margin at which clocks drop."""
-    names = (
+    """Compute the slowdown temperature from the margins that Ada and newer GPUs print instead.
+
+    They print how many degrees are left to the limit, and the margin at which clocks drop.
+    """
+    spellings = (
         ("gpu_temp", "gpu_current_temp"),
         ("gpu_temp_tlimit", "gpu_tlimit_temp", "gpu_current_tlimit_temp"),
         ("gpu_temp_slow_tlimit_threshold", "gpu_slowdown_tlimit_temp"),
     )
-    cells = [next((cell for name in pair if (cell := fields.get(name))), None) for pair in names]
+    cells = [next((cell for name in names if (cell := fields.get(name))), None) for names in spellings]
     values = [parse_cell(cell.text, "int") if cell and classify_cell(cell.text) is Status.OK else None for cell in cells]
-    now, seconds_left, margin = values
-    if isinstance(now, int) and isinstance(seconds_left, int) and isinstance(margin, int) and cells[2]:
-        return Fact(CHECK, "gpu.temp.slowdown", now + seconds_left - margin, line=cells[2].line, attrs={"margin": margin})
+    temperature, degrees_left, margin = values
+    if isinstance(temperature, int) and isinstance(degrees_left, int) and isinstance(margin, int) and cells[2]:
+        slowdown_temperature = temperature + degrees_left - margin
+        return Fact(CHECK, "gpu.temp.slowdown", slowdown_temperature, line=cells[2].line, attrs={"margin": margin})
     return None

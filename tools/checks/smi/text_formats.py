@@ -32,28 +32,32 @@ def is_query(text: str) -> bool:
 
 
 def parse_query(text: str) -> Sequence[Fact]:
-    """Parse `-q`. A section without its process list is incomplete: left out and reported missing.
+    """Parse the output of `-q`. GPU sections that break off are left out and reported missing.
 
-    `-q -d ECC,…` has no product names and is never a complete report.
+    A section without its process list breaks off. `-q -d ECC,…` prints selected fields without product names: it has no
+    process lists and is never a complete report.
     """
-    head, sections = _split_sections(text)
+    header_lines, sections = _split_sections(text)
     gpus = [_parse_gpu_section(address, lines) for address, lines in sections]
-    selected = bool(gpus) and not any(gpu.leaves.get("product_name") for gpu in gpus)
     if not gpus:
         raise Unreadable(f"no whole GPU section after {get_first_line(text)!r}")
-    complete_gpus = [gpu for gpu in gpus if selected or gpu.processes is not None]
-    broken = len(gpus) - len(complete_gpus)
+    has_selected_fields = not any(gpu.leaves.get("product_name") for gpu in gpus)
+    complete_gpus = [gpu for gpu in gpus if has_selected_fields or gpu.processes is not None]
+    broken_count = len(gpus) - len(complete_gpus)
     complete_gpus = complete_gpus or gpus  # every section is truncated: use them, reported as cut
-    header_values = {normalize_label(label): value.strip() for label, _, value in (line.partition(":") for line in head)}
-    cut = f"{broken} of {len(gpus)} GPU sections break off" if broken else ""
-    other_lines = "\n".join(line for line in head if ":" in line or "infoROM" in line) + "\n" + _find_trailing_warnings(text)
+    header_values = {}
+    for line in header_lines:
+        label, _, value = line.partition(":")
+        header_values[normalize_label(label)] = value.strip()
+    cut = f"{broken_count} of {len(gpus)} GPU sections break off" if broken_count else ""
+    header_notes = "\n".join(line for line in header_lines if ":" in line or "infoROM" in line)
     return build_report_facts(
         build_host_facts(header_values),
         [gpu._replace(processes=_get_process_count(gpu)) for gpu in complete_gpus],
         header_values.get("attached_gpus", ""),
-        other_lines,
+        f"{header_notes}\n{_find_trailing_warnings(text)}",
         cut,
-        selected=selected,
+        selected=has_selected_fields,
     )
 
 
@@ -66,7 +70,8 @@ def _get_process_count(gpu: ReportedGpu) -> int | None:
 
 
 def _split_sections(text: str) -> tuple[list[str], list[tuple[str, list[str]]]]:
-    head: list[str] = []
+    """Return the lines before the first GPU, and each GPU's address with its lines."""
+    header_lines: list[str] = []
     sections: list[tuple[str, list[str]]] = []
     for line in split_lines(text):
         if match := _GPU_PATTERN.match(line):
@@ -74,60 +79,61 @@ def _split_sections(text: str) -> tuple[list[str], list[tuple[str, list[str]]]]:
         elif sections:
             sections[-1][1].append(line)
         else:
-            head.append(line)
-    return head, sections
+            header_lines.append(line)
+    return header_lines, sections
 
 
 def _parse_gpu_section(address: str, lines: Sequence[str]) -> ReportedGpu:
-    """`processes` is None if the section ends before its process list, -1 if that is not available."""
-    start = next((at for at, line in enumerate(lines) if line.strip().startswith("Processes")), None)
+    """Parse a section. `processes` is None if it ends before its process list, -1 if the list is not available."""
+    list_start = next((index for index, line in enumerate(lines) if line.strip().startswith("Processes")), None)
     processes = None
-    if start is not None:
-        value = lines[start].partition(":")[2].strip()
-        processes = -1 if value == "N/A" else sum(line.strip().startswith("Process ID") for line in lines[start:])
+    if list_start is not None:
+        list_value = lines[list_start].partition(":")[2].strip()
+        process_count = sum(line.strip().startswith("Process ID") for line in lines[list_start:])
+        processes = -1 if list_value == "N/A" else process_count
     return ReportedGpu(GpuFields(_iter_text_cells(lines)), address, processes)
 
 
 def _iter_text_cells(lines: Sequence[str]) -> Iterator[tuple[str, Cell]]:
-    """A label's parent is the nearest label above with less indentation."""
-    above: list[tuple[int, str]] = []
+    """Yield each label's path and cell. A label's parent is the nearest label above it with less indentation."""
+    parents: list[tuple[int, str]] = []  # indentation and label, outermost first
     for line in lines:
         if not line.strip():
             continue
         indent = len(line) - len(line.lstrip())
         label, colon, value = line.strip().partition(":")
-        while above and above[-1][0] >= indent:
-            above.pop()
-        above.append((indent, normalize_label(label)))
-        if colon and len(above) < 12 and not above[0][1].startswith(_SKIPPED_SECTIONS):
-            yield "/".join(name for _, name in above), Cell(value.strip(), " : ".join(part.strip() for part in (label, value))[:300])
+        while parents and parents[-1][0] >= indent:
+            parents.pop()
+        parents.append((indent, normalize_label(label)))
+        is_skipped = parents[0][1].startswith(_SKIPPED_SECTIONS)
+        if colon and len(parents) < 12 and not is_skipped:
+            path = "/".join(name for _, name in parents)
+            yield path, Cell(value.strip(), f"{label.strip()} : {value.strip()}"[:300])
 
 
 def is_list(text: str) -> bool:
     lines = [line for line in split_lines(text) if line.strip()]
-    rows = [line for line in lines if _LISTED_PATTERN.search(line)]
-    return bool(rows) and all(_LISTED_PATTERN.search(line) or line.lstrip().startswith(("MIG ", "WARNING", "Unable to")) for line in lines)
+    other_lines = [line for line in lines if not _LISTED_PATTERN.search(line)]
+    has_gpus = len(other_lines) < len(lines)
+    return has_gpus and all(line.lstrip().startswith(("MIG ", "WARNING", "Unable to")) for line in other_lines)
 
 
 def parse_list(text: str) -> Sequence[Fact]:
-    """Parse `GPU 0: NVIDIA L40S (UUID: GPU-…)` rows, and messages about lost GPUs."""
-    rows = [(int(match[1]), match) for match in map(_LISTED_PATTERN.search, split_lines(text)) if match]
+    """Parse lines such as `GPU 0: NVIDIA L40S (UUID: GPU-…)`, and messages about lost GPUs."""
+    gpus = [match for match in map(_LISTED_PATTERN.search, split_lines(text)) if match]
     facts = list(parse_complaints(text))
-    for number, match in rows:
-        facts += [
-            Fact("smi", "gpu.uuid", match[3], f"gpu{number}", line=match[0]),
-            Fact("smi", "gpu.product", match[2], f"gpu{number}", line=match[0]),
-        ]
-    return [*facts, Fact("smi", "gpu.count", len(rows), line=f"{len(rows)} GPUs are listed")]
+    for gpu in gpus:
+        device, product, uuid = f"gpu{int(gpu[1])}", gpu[2], gpu[3]
+        facts.append(Fact("smi", "gpu.uuid", uuid, device, line=gpu[0]))
+        facts.append(Fact("smi", "gpu.product", product, device, line=gpu[0]))
+    return [*facts, Fact("smi", "gpu.count", len(gpus), line=f"{len(gpus)} GPUs are listed")]
 
 
 def is_csv(text: str) -> bool:
-    names = {_normalize_column_name(cell) for cell in get_first_line(text).split(",")} if "," in get_first_line(text) else set()
-    return (
-        bool(names & {"index", "uuid", "gpu_bus_id", "pci/bus_id"})
-        and len(names) > 1
-        and not names & {"pid", "process_name", "retired_pages/address"}
-    )
+    columns = {_normalize_column_name(cell) for cell in get_first_line(text).split(",")}
+    has_gpu_identity = bool(columns & {"index", "uuid", "gpu_bus_id", "pci/bus_id"})
+    is_other_query = bool(columns & {"pid", "process_name", "retired_pages/address"})
+    return len(columns) > 1 and has_gpu_identity and not is_other_query
 
 
 def _normalize_column_name(cell: str) -> str:
@@ -136,15 +142,16 @@ def _normalize_column_name(cell: str) -> str:
 
 def parse_csv(text: str) -> Sequence[Fact]:
     """Parse `index, uuid, pci.bus_id, ecc.errors.uncorrected.volatile.dram, …`, one line per GPU."""
-    rows = [row for row in csv.reader(_list_csv_lines(text), skipinitialspace=True) if row]
-    names = [_normalize_column_name(cell) for cell in rows[0]]
-    complete_rows = [row for row in rows[1:] if len(row) == len(names)]
+    table = [cells for cells in csv.reader(_list_csv_lines(text), skipinitialspace=True) if cells]
+    columns, gpu_rows = [_normalize_column_name(cell) for cell in table[0]], table[1:]
+    complete_rows = [row for row in gpu_rows if len(row) == len(columns)]
     if not complete_rows:
-        raise Unreadable(f"a header of {len(names)} names and no row with as many cells")
-    gpus = [_parse_csv_gpu(names, row) for row in complete_rows]
-    versions = dict(zip(names, complete_rows[0], strict=True))
-    cut = f"{len(rows) - 1 - len(complete_rows)} rows do not fit the header" if len(complete_rows) < len(rows) - 1 else ""
-    return build_report_facts(build_host_facts(versions), gpus, "", text if cut else "", cut)
+        raise Unreadable(f"a header of {len(columns)} names and no row with as many cells")
+    gpus = [_parse_csv_gpu(columns, row) for row in complete_rows]
+    host_values = dict(zip(columns, complete_rows[0], strict=True))  # versions: the same in every row
+    broken_count = len(gpu_rows) - len(complete_rows)
+    cut = f"{broken_count} rows do not fit the header" if broken_count else ""
+    return build_report_facts(build_host_facts(host_values), gpus, "", text if cut else "", cut)
 
 
 def _list_csv_lines(text: str) -> list[str]:
@@ -156,9 +163,5 @@ def _parse_csv_gpu(columns: Sequence[str], row: Sequence[str]) -> ReportedGpu:
     address = cells.get("pci/bus_id") or cells.get("gpu_bus_id")
     leaves = GpuFields((name, Cell(cell.strip(), f"{name.replace('/', '.')}: {cell.strip()}"[:300])) for name, cell in cells.items())
     number = cells.get("index", "").strip()
-    return ReportedGpu(
-        leaves,
-        address if address and normalize_bdf(address) else None,
-        None,
-        int(number) if number.isdecimal() and len(number) < 4 else None,
-    )
+    index = int(number) if number.isdecimal() and len(number) < 4 else None
+    return ReportedGpu(leaves, address if address and normalize_bdf(address) else None, None, index)

@@ -27,34 +27,50 @@ def _find_header_lines(text: str) -> list[list[str]]:
 
 
 def parse_matrix(text: str) -> Sequence[Fact]:
-    """Raise Unreadable if a GPU has no complete row."""
-    clean = _ANSI_PATTERN.sub("", text)
-    head = _find_header_lines(clean)[0]
-    columns = [word for word in head[: head.index("CPU")] if _NAME_PATTERN.fullmatch(word)]
+    """Return the paths between the GPUs. Raise Unreadable if a GPU has no complete row."""
+    plain_text = _ANSI_PATTERN.sub("", text)
+    header = _find_header_lines(plain_text)[0]
+    columns = [word for word in header[: header.index("CPU")] if _NAME_PATTERN.fullmatch(word)]
     gpus = [name for name in columns if name.startswith("GPU")]
-    rows = {row[0]: row for row in (line.split() for line in split_lines(clean)) if row and row[0] in gpus and len(row) > len(columns)}
-    complete_rows = {name: row for name, row in rows.items() if all(_CELL_PATTERN.fullmatch(cell) for cell in row[1 : len(columns) + 1])}
-    missing = [name for name in gpus if name not in complete_rows]
-    if missing:
-        raise Unreadable(f"the matrix names {len(gpus)} GPUs, no whole row for {', '.join(missing[:4])}")
-    links = {name: _parse_links(dict(zip(columns, row[1:], strict=False)), gpus, name) for name, row in complete_rows.items()}
-    some = any(widths for widths, _ in links.values())
-    facts = [fact for name, (widths, lines) in links.items() for fact in _build_topo_facts(name, widths, lines, len(gpus) - 1, some)]
+    paths_by_gpu = _parse_paths(plain_text, gpus, columns)
+    missing_gpus = [name for name in gpus if name not in paths_by_gpu]
+    if missing_gpus:
+        raise Unreadable(f"the matrix names {len(gpus)} GPUs, no whole row for {', '.join(missing_gpus[:4])}")
+    widths_by_gpu = {name: _list_nvlink_widths(name, paths, gpus) for name, paths in paths_by_gpu.items()}
+    has_nvlink = any(widths_by_gpu.values())
+    facts: list[Fact] = []
+    for name, paths in paths_by_gpu.items():
+        line = f"{name}: {' '.join(paths[peer] for peer in gpus)}"
+        facts += _build_topo_facts(name.lower(), widths_by_gpu[name], line, len(gpus) - 1, has_nvlink)
     return [*facts, Fact(TOPO_CHECK, "topo.nics", len(columns) - len(gpus))]
 
 
-def _parse_links(cells: dict[str, str], gpus: Sequence[str], name: str) -> tuple[list[int], str]:
-    """Return each NVLink bond's width, and the row as text."""
-    matches = [_CELL_PATTERN.fullmatch(cells[peer]) for peer in gpus if peer != name]
-    widths = [int(match[1]) for match in matches if match and match[1]]
-    return widths, f"{name}: " + " ".join(cells[peer] for peer in gpus)
+def _parse_paths(text: str, gpus: Sequence[str], columns: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return each GPU's path to every other device, by the device's name. The last line of a GPU counts, if complete."""
+    cells_by_gpu: dict[str, list[str]] = {}
+    for line in split_lines(text):
+        name, *cells = line.split() or [""]
+        if name in gpus and len(cells) >= len(columns):
+            cells_by_gpu[name] = cells[: len(columns)]
+    return {
+        name: dict(zip(columns, cells, strict=True))
+        for name, cells in cells_by_gpu.items()
+        if all(_CELL_PATTERN.fullmatch(cell) for cell in cells)
+    }
 
 
-def _build_topo_facts(name: str, widths: Sequence[int], line: str, peers: int, some: bool) -> list[Fact]:
-    device = name.lower()
+def _list_nvlink_widths(name: str, paths: dict[str, str], gpus: Sequence[str]) -> list[int]:
+    """Return how many links each NVLink bond of the GPU has."""
+    matches = [_CELL_PATTERN.fullmatch(paths[peer]) for peer in gpus if peer != name]
+    return [int(match[1]) for match in matches if match and match[1]]
+
+
+def _build_topo_facts(device: str, widths: Sequence[int], line: str, peer_count: int, has_nvlink: bool) -> list[Fact]:
     facts = [
-        Fact(TOPO_CHECK, "topo.peers", peers, device, line=line),
+        Fact(TOPO_CHECK, "topo.peers", peer_count, device, line=line),
         Fact(TOPO_CHECK, "topo.nvlinked", len(widths), device, line=line),
-        Fact(TOPO_CHECK, "topo.missing", some and not widths, device, line=line),
+        Fact(TOPO_CHECK, "topo.missing", has_nvlink and not widths, device, line=line),
     ]
-    return [*facts, Fact(TOPO_CHECK, "topo.nvlink_width", min(widths), device, line=line)] if widths else facts
+    if widths:
+        facts.append(Fact(TOPO_CHECK, "topo.nvlink_width", min(widths), device, line=line))
+    return facts

@@ -12,10 +12,10 @@ from tools.checks.sent_programs import encode_program
 
 
 def load_probe(name: str) -> str:
-    """A probe as one word without a line break or a character that any shell or argv template reads."""
+    """Return the probe as one word without line breaks and characters that a shell or argv template reads."""
     return encode_program(Path(__file__).parent / f"{name}.py")
 
 
 def parse_probe_rows(text: str, probe: str) -> list[Mapping[str, Any]]:
-    """What that probe printed: one object a line. A longer line than any of ours is somebody else's."""
-    return [row for row in parse_json_lines(text, longest=2000) if row.get("probe") == probe]
+    """Return the objects that the probe printed, one a line. No probe prints lines of 2000 characters."""
+    return [record for record in parse_json_lines(text, max_chars=2000) if record.get("probe") == probe]
