@@ -88,15 +88,14 @@ def fold_host_names(names: Iterable[str]) -> str:
 
 
 def _fold_one(prefix: str, numbers: list[str], rest: str) -> str:
-    return (
-        f"{prefix}{numbers[0]}{rest}"
-        if len(numbers) == 1
-        else f"{prefix}[{_format_runs(sorted(numbers, key=lambda d: (int(d), len(d))))}]{rest}"
-    )
+    if len(numbers) == 1:
+        return f"{prefix}{numbers[0]}{rest}"
+    ordered_numbers = sorted(numbers, key=lambda digits: (int(digits), len(digits)))
+    return f"{prefix}[{_format_runs(ordered_numbers)}]{rest}"
 
 
 def _format_runs(numbers: Sequence[str]) -> str:
-    """`001 002 007` → `001-002,007`."""
+    """Format `001 002 007` as `001-002,007`."""
     runs: list[list[str]] = []
     for number in numbers:
         if runs and number == str(int(runs[-1][-1]) + 1).zfill(len(runs[-1][0])):

@@ -62,12 +62,15 @@ class ClockChoice(StrEnum):
 
 
 class ChainRewound(Exception):
-    """The chain does not contain what this process saw in it before. For the ledger, which stops everything."""
+    """The chain lacks an entry that this process saw before. The ledger then stops everything."""
 
 
 @dataclass(frozen=True, slots=True)
 class JournalHead:
-    """Newest signature, current time and brakes. `altered`: the stored brakes are not those that the newest entry signs."""
+    """The newest signature, the current time and the brakes.
+
+    `altered` is True if the stored brakes are not those that the newest entry signs.
+    """
 
     signature: str
     now: datetime
@@ -95,7 +98,11 @@ def build_key_parts(action: Action, group: str) -> KeyParts:
 
 
 class Journal:
-    """The journal. `anchor` receives each new chain length and head; `seen` is the last pair of an earlier process."""
+    """Append to the audit log through the scripts.
+
+    `anchor` receives each new chain length and head; `seen` is the last pair that an
+    earlier process received.
+    """
 
     def __init__(
         self, redis: Redis, seal: Seal, clock: Clock, anchor: Callable[[int, str], None], prefix: str, seen: tuple[int, str] = (0, "")
@@ -124,7 +131,7 @@ class Journal:
             pipe.lrange(f"{self._prefix}audit", -2, -1)
             pipe.hkeys(f"{self._prefix}brakes")
             pipe.smembers(f"{self._prefix}held")
-            *head_values, pulled, held_back = await pipe.execute(raise_on_error=False)
+            *head_values, pulled_brakes, held_approvals = await pipe.execute(raise_on_error=False)
             for value in head_values:
                 if isinstance(value, Exception):
                     raise value
@@ -134,10 +141,10 @@ class Journal:
             raise ChainRewound(f"Redis went back in time: entry {length} of the audit log is gone or another one")
         self._remember_head(int(current_length), decode_text(head))
         own_time = self._clock.now()
-        unread = isinstance(pulled, Exception) or isinstance(held_back, Exception)
-        brakes = BrakesInForce() if unread else BrakesInForce.from_stored(decode_texts(pulled), decode_texts(held_back))
-        signed = audit.get_brakes_digest(decode_text(newest[-1]).partition(" ")[2]) if newest else ""
-        altered = unread or signed not in ("", brakes.digest)
+        unread = isinstance(pulled_brakes, Exception) or isinstance(held_approvals, Exception)
+        brakes = BrakesInForce() if unread else BrakesInForce.from_stored(decode_texts(pulled_brakes), decode_texts(held_approvals))
+        signed_digest = audit.get_brakes_digest(decode_text(newest[-1]).partition(" ")[2]) if newest else ""
+        altered = unread or signed_digest not in ("", brakes.digest)
         if clock is ClockChoice.OURS:
             return JournalHead(decode_text(head), own_time, brakes, altered)
         try:

@@ -234,7 +234,7 @@ class ControlRoutes:
         """Return status and prompts of a conversation's thread, or of the whole conversation."""
         channel, thread = self.workspace.dm(self.workspace.user(query["user"]).id).id, query.get("thread_ts", "")
         offered = self.workspace.panes.prompts.get((channel, thread), {"title": "", "prompts": []})
-        return {"channel": channel, "status": self.workspace.panes.status(channel, thread), **offered}
+        return {"channel": channel, "status": self.workspace.panes.get_status(channel, thread), **offered}
 
     def messages(self, query: JSON) -> JSON:
         channel = self.workspace.channel(query["channel"])

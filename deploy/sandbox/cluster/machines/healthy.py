@@ -193,7 +193,7 @@ def _build_job_environment(job: Job, profile: Profile) -> dict[str, str]:
     }
 
 
-def _build_processes(profile: Profile, name: str, boot: float, job: Job) -> list[HostProcess]:
+def _build_processes(profile: Profile, name: str, booted: float, job: Job) -> list[HostProcess]:
     daemons = [
         (1, 0, "systemd", "/sbin/init"), (2, 0, "kthreadd", "[kthreadd]"), (14, 2, "ksoftirqd/0", "[ksoftirqd/0]"),
         (1187, 1, "chronyd", "/usr/sbin/chronyd -F 1"), (1203, 1, "sshd", "sshd: /usr/sbin/sshd -D [listener] 0 of 10-100 startups"),
@@ -204,11 +204,11 @@ def _build_processes(profile: Profile, name: str, boot: float, job: Job) -> list
     ]  # fmt: skip
     if profile.switches:
         daemons.append((1377, 1, "nv-fabricmanage", "/usr/bin/nv-fabricmanager -c /usr/share/nvidia/nvswitch/fabricmanager.cfg"))
-    rows = [
-        HostProcess(pid, ppid, "root", "S" if ppid == 2 or pid == 2 else "Ss", boot, 0.1, _get_daemon_cgroup(comm, ppid), comm, args)
+    processes = [
+        HostProcess(pid, ppid, "root", "S" if ppid == 2 or pid == 2 else "Ss", booted, 0.1, _get_daemon_cgroup(comm, ppid), comm, args)
         for pid, ppid, comm, args in daemons
     ]
-    return rows + _build_job_processes(name, job)
+    return processes + _build_job_processes(name, job)
 
 
 def _get_daemon_cgroup(comm: str, ppid: int) -> str:
@@ -219,7 +219,7 @@ def _build_job_processes(name: str, job: Job) -> list[HostProcess]:
     """Return the job's processes: step and launcher last as long as the allocation, ranks while the job runs."""
     ranks = job.of(name)
     step = ranks[0].pid - 7
-    rows = [
+    processes = [
         HostProcess(
             step,
             1,
@@ -245,5 +245,5 @@ def _build_job_processes(name: str, job: Job) -> list[HostProcess]:
     ]
     for rank in ranks if job.ended is None else ():
         args = "/usr/bin/python3 -u train.py --config configs/pretrain.yaml"
-        rows.append(HostProcess(rank.pid, step + 2, "alice", "Rl", job.started + 4, 99.1, get_task_cgroup(job.id, 0), "python3", args))
-    return rows
+        processes.append(HostProcess(rank.pid, step + 2, "alice", "Rl", job.started + 4, 99.1, get_task_cgroup(job.id, 0), "python3", args))
+    return processes

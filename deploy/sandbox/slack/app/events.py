@@ -19,7 +19,7 @@ def iter_payloads(workspace: Workspace, change: Change) -> Iterator[JSON]:
     if change.channel and not workspace.sees(BOT_USER, change.channel):
         return
     for subscription, event in EVENTS.get(change.kind, lambda _ws, _change: iter(()))(workspace, change):
-        if workspace.app.hears(subscription):
+        if workspace.app.is_subscribed_to(subscription):
             yield build_callback(workspace, event, change.channel)
 
 

@@ -228,7 +228,7 @@ class UserActions:
         raise SlackRefusal("prompt_not_found", f"no prompt is called {title}")
 
     def _deliver_event(self, subscription: str, event: JSON) -> None:
-        if self.workspace.app.hears(subscription):
+        if self.workspace.app.is_subscribed_to(subscription):
             self.hub.event(event)
 
     def respond(self, key: str, body: JSON) -> None:
