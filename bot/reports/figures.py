@@ -68,7 +68,9 @@ def _build_timeline_drawings(inputs: FigureInputs) -> list[Drawing]:
 
 
 def _build_bandwidth_drawings(inputs: FigureInputs) -> list[Drawing]:
-    measurements = collect_bandwidths(sorted({fact.host for fact in inputs.facts if fact.host}), inputs.facts, inputs.expected(inputs.facts))
+    measurements = collect_bandwidths(
+        sorted({fact.host for fact in inputs.facts if fact.host}), inputs.facts, inputs.expected(inputs.facts)
+    )
     return [build_bandwidth_drawing(measurements)] if measurements.curves else []
 
 

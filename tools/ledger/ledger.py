@@ -58,8 +58,8 @@ class Ledger(LedgerBrakes):
 
         async def attempt() -> str:
             head = await self._read_head_or_stop()
-            if single and (twin := await self._find_duplicate(action)):
-                raise refusals.DuplicateAction(twin)
+            if single and (duplicate := await self._find_duplicate(action)):
+                raise refusals.DuplicateAction(duplicate)
             decide_by = to_milliseconds(head.now + timedelta(seconds=terms.decide_seconds))
             mac = self._seal.sign_request(canonical, request, to_milliseconds(head.now), decide_by)
             line = _build_audit_line("propose", action, "rackmedic", head, approvers=sorted(terms.approvers), **proposal, **sets)
@@ -74,23 +74,27 @@ class Ledger(LedgerBrakes):
 
     async def _find_duplicate(self, action: Action) -> str:
         """Return an open, running or unknown action with the same effect; "" if this one is stored already."""
-        names = set[str]()
+        approvals = set[str]()
         for target in list_targets(action):
             async with translate_redis_errors():
-                names |= set(decode_texts(await cast(Any, self._redis.smembers(f"{self._prefix}open:{target}"))))
+                approvals |= set(decode_texts(await cast(Any, self._redis.smembers(f"{self._prefix}open:{target}"))))
                 holder = decode_text(await self._redis.get(f"{self._prefix}target:{target}"))
-            names |= {holder} if holder else set()
-        if action.approval in names:
+            if holder:
+                approvals.add(holder)
+        if action.approval in approvals:
             return ""
-        return next(iter([name for name in sorted(names) if await self._has_same_effect(name, action)]), "")
+        for approval in sorted(approvals):
+            if await self._has_same_effect(approval, action):
+                return approval
+        return ""
 
     async def _has_same_effect(self, approval: str, action: Action) -> bool:
         try:
             other = await self.get_record(approval)
         except refusals.TamperedRecord:
             return False  # nothing runs on a tampered record
-        living = other.state in {State.EXECUTING, State.UNKNOWN} or (other.state in OPEN_STATES and not other.old_key)
-        return living and has_same_effect(other.action, action)
+        is_unfinished = other.state in {State.EXECUTING, State.UNKNOWN} or (other.state in OPEN_STATES and not other.old_key)
+        return is_unfinished and has_same_effect(other.action, action)
 
     async def vote(
         self, approval: str, digest: str, voter: str, verdict: Literal["approve", "deny"], delivery: str, reason: str = ""
@@ -315,7 +319,7 @@ class Ledger(LedgerBrakes):
         return tuple(ended)
 
     async def _record_key_change(self, who: str) -> str:
-        """The present key's first entry signs the chain before it; no earlier key signs after it."""
+        """Append the present key's first entry, which signs the chain before it. No earlier key signs after it."""
         head = await self._journal.read_head(after_older=True)
         newest = await audit.find_newest_signer(self._redis, self._prefix, self._seal)
         if newest in (None, self._seal.current):
@@ -378,7 +382,7 @@ def _check_vote(record: ActionRecord, digest: str, voter: str, verdict: str) -> 
 
 
 def _compute_state_after_vote(record: ActionRecord, vote: Vote) -> State:
-    """Distinct voters count."""
+    """Return the state after this vote. Each voter counts once."""
     if vote.verdict == "deny":
         return State.DENIED
     voters = find_approvers([*record.votes, vote], record.terms, record.action)
@@ -393,7 +397,7 @@ def _parse_claim(word: str, action: Action, worker: str, *, may_start: bool) -> 
 
 
 def _get_output_digest(output: str) -> str:
-    """Hash anything that is not a digest: no output enters a record or the audit log."""
+    """Return the output's digest. Anything else is hashed, so that no output enters a record or the audit log."""
     return output if not output or is_digest(output) else compute_digest(output)
 
 

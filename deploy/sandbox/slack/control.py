@@ -251,7 +251,7 @@ class ControlRoutes:
             raise SlackRefusal("not_in_channel")
         whispered = [m for m in self.workspace.ephemerals.values() if m.channel == channel.id and m.ephemeral_to == me]
         found = [m for m in [*channel.messages.values(), *whispered] if root in ("", m.root)]
-        return [self.workspace.shown(message) for message in sorted(found, key=lambda m: m.ts)]
+        return [self.workspace.build_displayed_message(message) for message in sorted(found, key=lambda m: m.ts)]
 
     def stats(self) -> JSON:
         calls = {"calls": dict(self.api.calls), "refusals": dict(self.api.refusals)}

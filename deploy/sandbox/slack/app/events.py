@@ -215,7 +215,7 @@ def build_message_container(workspace: Workspace, message: Message) -> JSON:
     if message.is_reply:
         container["thread_ts"] = message.root
     body: JSON = {"container": container, "channel": {"id": channel.id, "name": "directmessage" if channel.is_im else channel.name}}
-    return body if message.ephemeral_to else body | {"message": workspace.shown(message)}
+    return body if message.ephemeral_to else body | {"message": workspace.build_displayed_message(message)}
 
 
 def build_action(workspace: Workspace, block_id: str, element: JSON, entry: JSON) -> JSON:

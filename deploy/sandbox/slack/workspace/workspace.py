@@ -145,7 +145,7 @@ class Workspace:
         if message.is_reply and (parent := channel.messages.get(message.root)):
             fields["parent_user_id"] = parent.body["user"]
         channel.messages[message.ts] = message
-        self.journal.add("message", self.shown(message), channel.id)
+        self.journal.add("message", self.build_displayed_message(message), channel.id)
         if user.is_bot and message.is_reply:
             self.panes.clear_status(channel.id, message.root)
         return message
@@ -163,7 +163,7 @@ class Workspace:
         message.body.update(fields)
         if by_hand:
             message.body["edited"] = {"user": message.body["user"], "ts": self.next_ts()}
-        self.journal.add("message_changed", {"message": self.shown(message), "previous": before}, message.channel)
+        self.journal.add("message_changed", {"message": self.build_displayed_message(message), "previous": before}, message.channel)
 
     def delete(self, message: Message) -> None:
         del self.channels[message.channel].messages[message.ts]
@@ -191,7 +191,7 @@ class Workspace:
             raise SlackRefusal("already_reacted")
         reaction["users"].append(user_id)
         reaction["count"] += 1
-        data = {"user": user_id, "name": name, "ts": message.ts, "message": self.shown(message)}
+        data = {"user": user_id, "name": name, "ts": message.ts, "message": self.build_displayed_message(message)}
         self.journal.add("reaction", data, message.channel)
 
     def unreact(self, user_id: str, message: Message, name: str) -> None:
@@ -203,7 +203,7 @@ class Workspace:
         reaction["count"] -= 1
         if not reaction["users"]:
             reactions.remove(reaction)
-        data = {"user": user_id, "name": name, "ts": message.ts, "message": self.shown(message)}
+        data = {"user": user_id, "name": name, "ts": message.ts, "message": self.build_displayed_message(message)}
         self.journal.add("reaction_gone", data, message.channel)
 
     def share(self, channel: Channel, team_id: str) -> None:
@@ -227,7 +227,7 @@ class Workspace:
         self.homes[user_id] = view
         self.journal.add("home", {"view": view}, user=user_id)
 
-    def shown(self, message: Message) -> JSON:
+    def build_displayed_message(self, message: Message) -> JSON:
         """Return the message as people see it, a root with its thread's counts."""
         body = dict(message.body)
         replies = [reply for reply in self.channels[message.channel].thread(message.ts) if reply.is_reply]
@@ -267,11 +267,11 @@ class Workspace:
             "num_members": len(channel.members),
         }
 
-    def typed(self, text: str) -> str:
+    def convert_typed_text(self, text: str) -> str:
         """Return typed text as Slack stores it: mentions resolved, links marked, the rest escaped."""
-        return "".join(self._typed(text))
+        return "".join(self._iter_stored_pieces(text))
 
-    def _typed(self, text: str) -> Iterator[str]:
+    def _iter_stored_pieces(self, text: str) -> Iterator[str]:
         for piece in re.split(r"(<@[UW][A-Z0-9]+>|(?<!\w)@[\w.-]+|https?://[^\s<>|]+)", text):
             name = piece.removeprefix("@")
             user = next((candidate for candidate in self.users.values() if piece in (f"<@{candidate.id}>", f"@{candidate.name}")), None)
