@@ -1,4 +1,7 @@
-"""All-reduce bandwidth per host and message size beside what the GPU model reaches. Unmeasured is unknown, never zero."""
+"""All-reduce bandwidth per host and message size, compared with what the GPU model reaches.
+
+A bandwidth that was not measured is unknown, never zero.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

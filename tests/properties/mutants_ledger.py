@@ -125,7 +125,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a lock removed in Redis is no lock",
         "I21",
-        (Edit(Ledger._check_brakes, "brakes.held - {record.approval}", "()"),),
+        (Edit(Ledger._check_brakes, "brakes.claims - {record.approval}", "()"),),
         older_rows.test_a_lock_removed_in_redis_still_holds,
     ),
     Mutant(

@@ -74,7 +74,7 @@ async def start_action(claim: Claim, transport: Transport, kit: tuple[str, ...] 
 
 
 def _reject_foreign_kit(action: Action, kit_state: KitState) -> KitAnswer:
-    """In doubt (`unclear`) the caller settles the digest, so that it can never start."""
+    """Return why a kit of another version starts nothing. If `unclear`, the caller settles the digest."""
     match kit_state.state:
         case "older":
             explanation = "nothing was started, because an older kit may do something other than what was approved."
@@ -200,7 +200,7 @@ class _ActionWatch:
                 return None
 
     async def _check_reboot(self, answer: KitAnswer) -> ExecutionResult | None:
-        """Done with a new boot id; ends early if the command could not run or was refused."""
+        """Return the result of a reboot: done once the boot id is new, failed if the command could not run or was refused."""
         boot = await self._read_boot_id()
         if boot and not self.same_boot:
             return ExecutionResult("done", 0, answer.output, f"it came back with boot id {boot}")
@@ -208,7 +208,7 @@ class _ActionWatch:
         return _build_result_by_status(self.remedy, answer) if could_not_run else None
 
     async def _handle_never_started(self, answer: KitAnswer) -> ExecutionResult | None:
-        """No record means never begun, if the host still runs the approved boot.
+        """Return the result for a host without a record: never begun, if it still runs the approved boot.
 
         A diskless host loses its records with a boot.
         """

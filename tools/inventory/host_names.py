@@ -1,4 +1,4 @@
-"""Names of hosts besides the inventory's: the tenant's alias and the scheduler's node name, and conflicts among them."""
+"""Other names of hosts, the tenant's alias and the scheduler's node name, and conflicts among them."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -248,27 +248,27 @@ def _resolve_groups(file: _InventoryFile) -> tuple[dict[str, list[str]], dict[st
 
 
 def _find_other_problems(raw: Any, unreadable_fields: Sequence[Loc]) -> list[Problem]:
-    """Return problems in the fields that can be read; nothing if the rest does not validate."""
-    rest = deepcopy(raw)
+    """Return problems in the fields that can be read; nothing if the readable does not validate."""
+    readable = deepcopy(raw)
     for loc in unreadable_fields:
-        _remove_field(rest, loc)
+        _remove_field(readable, loc)
     try:
-        _, _, problems = _resolve_groups(_InventoryFile.model_validate(rest))
+        _, _, problems = _resolve_groups(_InventoryFile.model_validate(readable))
     except ValidationError:
         return []
     return [(loc, problem) for loc, problem in problems if not any(loc[: len(field)] == field[: len(loc)] for field in unreadable_fields)]
 
 
-def _remove_field(rest: Any, loc: Loc) -> None:
+def _remove_field(node: Any, loc: Loc) -> None:
     for part in loc[:-1]:
-        if isinstance(rest, dict):
-            rest = rest.get(part)
-        elif isinstance(rest, list) and isinstance(part, int) and part < len(rest):
-            rest = rest[part]
+        if isinstance(node, dict):
+            node = node.get(part)
+        elif isinstance(node, list) and isinstance(part, int) and part < len(node):
+            node = node[part]
         else:
             return
-    if loc and isinstance(rest, dict):
-        rest.pop(loc[-1], None)
+    if loc and isinstance(node, dict):
+        node.pop(loc[-1], None)
 
 
 def _expand_groups(file: _InventoryFile) -> tuple[dict[str, list[str]], list[Problem]]:
@@ -333,7 +333,7 @@ def _find_tenant_problems(groups_of: Mapping[str, Sequence[str]], file: _Invento
 
 
 def _resolve_host(name: str, groups: Sequence[str], file: _InventoryFile) -> Host:
-    """Host settings override groups (the later wins), groups override defaults."""
+    """Build a host. Its own settings override its groups', of which the later wins, and those the defaults."""
     own_settings, settings = file.hosts.get(name, HostRow()), file.defaults
     for layer in (*(file.groups[group] for group in groups), own_settings):
         settings = HostSettings(**layer.model_dump(include=set(HostSettings.model_fields))).merge_over(settings)

@@ -183,15 +183,15 @@ class Journal:
         if length > self._seen[0]:
             self._seen = (length, head)
 
-    async def run_script(self, script: str, head: JournalHead, parts: KeyParts, line: str, *rest: Any) -> str:
+    async def run_script(self, script: str, head: JournalHead, parts: KeyParts, line: str, *arguments: Any) -> str:
         """Run a script once. `line` is "" for unaudited scripts."""
-        line = line and audit.add_brakes_digest(line, _compute_brakes_digest(script, head, parts.approval, rest))
+        line = line and audit.add_brakes_digest(line, _compute_brakes_digest(script, head, parts.approval, arguments))
         next_signature = audit.compute_next_head(self._seal, head.signature, line) if line else ""
         entry = f"{next_signature} {line}"
         fixed = (self._prefix, head.signature, entry, next_signature, to_milliseconds(head.now), parts.approval, secrets.token_hex(12))
         async with translate_redis_errors():
-            args = [*fixed, parts.targets, parts.group, parts.incident, *rest]
-            word = decode_text(await cast(Any, self._scripts[script](keys=[], args=args)))
+            argv = [*fixed, parts.targets, parts.group, parts.incident, *arguments]
+            word = decode_text(await cast(Any, self._scripts[script](keys=[], args=argv)))
         if line and word.startswith("ok "):
             length = int(word.split()[1])
             self._remember_head(length, next_signature)
@@ -199,15 +199,18 @@ class Journal:
         return word
 
 
-def _compute_brakes_digest(script: str, head: JournalHead, approval: str, rest: Sequence[Any]) -> str:
-    """After a foreign change the digest stays ALTERED_BRAKES until a human resumes."""
-    resumes = script == "switch" and rest[0] == STOP_BRAKE and not rest[1]
-    return audit.ALTERED_BRAKES if head.altered and not resumes else _compute_brakes_after(script, head.brakes, approval, rest).digest
+def _compute_brakes_digest(script: str, head: JournalHead, approval: str, arguments: Sequence[Any]) -> str:
+    """Return the digest of the brakes after this script.
+
+    After a foreign change it stays ALTERED_BRAKES until a human resumes.
+    """
+    resumes = script == "switch" and arguments[0] == STOP_BRAKE and not arguments[1]
+    return audit.ALTERED_BRAKES if head.altered and not resumes else _compute_brakes_after(script, head.brakes, approval, arguments).digest
 
 
-def _compute_brakes_after(script: str, brakes: BrakesInForce, approval: str, rest: Sequence[Any]) -> BrakesInForce:
+def _compute_brakes_after(script: str, brakes: BrakesInForce, approval: str, arguments: Sequence[Any]) -> BrakesInForce:
     """Return the brakes after success, which requires the head with which they were read."""
-    match script, *rest:
+    match script, *arguments:
         case "claim", *_:
             return brakes.with_claim(approval)
         case "finish", _, becomes, *_ if becomes != State.UNKNOWN.value:

@@ -92,13 +92,13 @@ class LedgerReader:
         return parse_record(approval, decode_hash(fields), decode_hash(votes), self._seal)
 
     async def list_incident_records(self, incident: str) -> list[ActionRecord]:
-        """List an incident's actions, oldest first."""
+        """Return an incident's actions, oldest first."""
         async with translate_redis_errors():
             ids = decode_texts(await cast(Any, self._redis.smembers(f"{self._prefix}of:{incident}")))
         return sorted([await self.get_record(approval) for approval in ids], key=lambda record: (record.proposed_at, record.approval))
 
     async def list_due(self, limit: int = 100) -> list[str]:
-        """List approvals past a deadline to decide, start or send a heartbeat."""
+        """Return approvals whose deadline to decide, to start or to send a heartbeat is over."""
         async with translate_redis_errors():
             now = to_milliseconds(self._clock.now())
             return decode_texts(await self._redis.zrangebyscore(f"{self._prefix}due", "-inf", now, start=0, num=limit))

@@ -170,7 +170,7 @@ class SshTransport:
         all_connections = (*self._connections.values(), *self._bastions.values())
         await asyncio.gather(*(host_connection.cancel_opening() for host_connection in all_connections))
         for host_connections in (self._connections, self._bastions):
-            opened = [held.connection for held in host_connections.values() if held.connection is not None]
+            opened = [entry.connection for entry in host_connections.values() if entry.connection is not None]
             for connection in opened:
                 connection.close()
             await asyncio.gather(*(_wait_closed(connection) for connection in opened))

@@ -83,7 +83,7 @@ def parse_list(text: str) -> SourceRows:
     variables = _get_mapping(_get_mapping(document, "_meta"), "hostvars")
     host_names = list(dict.fromkeys(name for names in members.values() for name in names))
     problems = [f"{name!r} is no host name" for name in host_names if not re.fullmatch(HOST_NAME, name)]
-    rows = SourceRows(hosts={name: _read_host_settings(name, _get_mapping(variables, name), problems) for name in host_names})
+    source_rows = SourceRows(hosts={name: _read_host_settings(name, _get_mapping(variables, name), problems) for name in host_names})
     if not host_names:
         problems.append("the inventory names no host")
     if problems:
@@ -91,12 +91,12 @@ def parse_list(text: str) -> SourceRows:
     depths = _compute_depths(document)
     for group in sorted(members.keys() - {ALL_GROUP, UNGROUPED_GROUP}, key=lambda name: (depths[name], name)):
         for host in members[group]:
-            rows.add_host(group, host)
-    grouped = {host for names in rows.groups.values() for host in names}
+            source_rows.add_host(group, host)
+    grouped = {host for names in source_rows.groups.values() for host in names}
     for host in host_names:
         if host not in grouped:
-            rows.add_host(UNGROUPED_GROUP, host)
-    return rows
+            source_rows.add_host(UNGROUPED_GROUP, host)
+    return source_rows
 
 
 def _parse_document(text: str) -> Mapping[str, Any]:

@@ -22,7 +22,7 @@ ALL_NODES_GROUP = "kubernetes"
 
 def parse_nodes(text: str) -> SourceRows:
     """Return GPU nodes with internal addresses, in one common group and in their labels' groups. Raises BadSource for other text."""
-    rows = SourceRows()
+    source_rows = SourceRows()
     problems = []
     for index, node in enumerate(_parse_items(text)):
         name = _get_mapping(node, "metadata").get("name")
@@ -33,14 +33,14 @@ def parse_nodes(text: str) -> SourceRows:
         if not _has_gpus(node, labels):
             continue
         for group in (ALL_NODES_GROUP, *(str(labels[pool]) for pool in POOL_LABELS if labels.get(pool))):
-            rows.add_host(group, name)
+            source_rows.add_host(group, name)
         if address := _find_address(node):
-            rows.hosts[name] = {"address": address}
-    if not rows.groups and not problems:
+            source_rows.hosts[name] = {"address": address}
+    if not source_rows.groups and not problems:
         problems.append(f"kubectl get nodes: no node has {GPU_RESOURCE} or the label {GPU_RESOURCE}.present")
     if problems:
         raise BadSource(problems)
-    return rows
+    return source_rows
 
 
 def _parse_items(text: str) -> list[Any]:

@@ -68,7 +68,7 @@ def parse_nodes(text: str, *, gpus_only: bool = True) -> SourceRows:
     if not nodes:
         raise BadSource(["scontrol show node: no node in the output"])
     gpu_nodes = [node for node in nodes if "gpu" in node["gres"]] if gpus_only else []
-    rows = SourceRows()
+    source_rows = SourceRows()
     problems = []
     for node in gpu_nodes or nodes:
         name = node["name"]
@@ -76,12 +76,12 @@ def parse_nodes(text: str, *, gpus_only: bool = True) -> SourceRows:
             problems.append(f"scontrol show node: NodeName {name!r} is no host name")
             continue
         for partition in node["partitions"] or ["slurm"]:
-            rows.add_host(partition, name)
+            source_rows.add_host(partition, name)
         if node["address"] and node["address"] != name:
-            rows.hosts[name] = {"address": node["address"]}
+            source_rows.hosts[name] = {"address": node["address"]}
     if problems:
         raise BadSource(problems)
-    return rows
+    return source_rows
 
 
 def _iter_json_nodes(text: str) -> Iterator[dict[str, Any]]:

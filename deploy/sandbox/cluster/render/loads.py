@@ -59,17 +59,17 @@ def render_step_probe(query: Query) -> ShellAnswer:
         if speeds.CODES[error] in (100, 802, 803):  # no driver, no fabric: PyTorch counts no device
             return text_answer(_format_probe_line(probe="step", devices=0), 0)
         return text_answer(_format_probe_line(probe="step", gpu=0, error=f"CUDA error: {error}"))
-    rows = [_format_probe_line(probe="step", devices=len(_get_visible_gpus(node)))]
+    lines = [_format_probe_line(probe="step", devices=len(_get_visible_gpus(node)))]
     data_ms = 14.8 if node.environment.governor == "powersave" else 1.9
     for index, gpu in enumerate(_get_visible_gpus(node)):
         ms = 2500 / speeds.get_tflops(node, gpu) * _draw_noise(query, "step", gpu.index)
         loss = "1.0078125" if gpu.corrupts else "0.98828125"
-        rows.append(
+        lines.append(
             _format_probe_line(
                 probe="step", gpu=index, ms=round(ms, 3), data_ms=round(data_ms * _draw_noise(query, "data", gpu.index), 3), loss=loss
             )
         )
-    return text_answer("".join(rows))
+    return text_answer("".join(lines))
 
 
 def render_host_copies(query: Query) -> ShellAnswer:

@@ -12,7 +12,7 @@ _LINE = "-" * 87 + "\n"
 
 
 def render_all_gather(query: Query) -> ShellAnswer:
-    """nccl-tests over the command's nodes."""
+    """Render nccl-tests' `all_gather_perf` over the command's nodes."""
     slots = query.slots
     folder = slots.get("nccl_tests", NCCL_TESTS_FOLDER)
     if folder.rstrip("/") != NCCL_TESTS_FOLDER:
@@ -52,12 +52,12 @@ def render_all_gather(query: Query) -> ShellAnswer:
 
 
 def render_rdma(query: Query) -> ShellAnswer:
-    """ib_write_bw from host memory. The server, which has no peer argument, shows the same result."""
+    """Render `ib_write_bw` from host memory. Without a peer argument it is the server, which waits."""
     return _render_write_test(query, cuda=False)
 
 
 def render_rdma_cuda(query: Query) -> ShellAnswer:
-    """ib_write_bw from GPU memory."""
+    """Render `ib_write_bw` from GPU memory."""
     return _render_write_test(query, cuda=True)
 
 

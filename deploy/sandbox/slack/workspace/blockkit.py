@@ -144,17 +144,17 @@ def _check_block(block: Any, surface: Surface, at: str) -> Iterator[str]:
         yield from BLOCK_CHECKS[kind](block, at)
 
 
-def _check_schema(thing: JSON, schema: Schema, at: str) -> Iterator[str]:
+def _check_schema(part: JSON, schema: Schema, at: str) -> Iterator[str]:
     for name in schema.required:
-        if thing.get(name) is None:
+        if part.get(name) is None:
             yield format_problem(f"missing required field: {name}", at)
     for name, text_rule in schema.texts.items():
-        yield from _check_text(thing, name, text_rule, at)
+        yield from _check_text(part, name, text_rule, at)
     for name, list_rule in schema.lists.items():
-        yield from _check_list(thing, name, list_rule, at)
+        yield from _check_list(part, name, list_rule, at)
     for name, allowed in schema.elements.items():
-        if thing.get(name) is not None:
-            yield from _check_element(thing[name], allowed, f"{at}/{name}")
+        if part.get(name) is not None:
+            yield from _check_element(part[name], allowed, f"{at}/{name}")
 
 
 def _check_text(thing: JSON, name: str, rule: TextRule, at: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What Slack shows beside a conversation with the app: suggested prompts and a thread's status."""
+"""Suggested prompts and thread statuses, which Slack shows with a conversation with the app."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
