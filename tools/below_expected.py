@@ -16,7 +16,7 @@ from tools.fact import Fact, Status
 
 MIN_EXPECTED_RATIO = 0.75  # of the expected value; healthy machines stay above it
 LARGE_MESSAGE_BYTES = 8 << 30  # large enough that latency does not count
-MATRIX_EDGE = 8192  # of the square matrices that the GEMM check multiplies
+MATRIX_EDGE = 8192  # edge of a square matrix
 _COPY_KEYS = {"bw.h2d": "expect.h2d", "bw.d2h": "expect.d2h"}
 _USED_KEYS = frozenset({"gpu.product", "gpu.clock.sm", "gpu.throttle.idle", "gemm.tflops", "nccl.busbw_max", "nccl.ranks", *_COPY_KEYS})
 FactsByKey = dict[str, list[Fact]]

@@ -89,7 +89,7 @@ def _rename_device(fact: Fact, names_by_scope: Mapping[str, Mapping[str, str]], 
 
 
 def _map_adapter_names(facts: Sequence[Fact]) -> dict[str, str]:
-    """Map addresses to the host's names; address missing adapter gets the only number free at its address."""
+    """Map addresses to the host's names; a missing adapter gets the only number free at its address."""
     name_by_address = {str(f.value): f.device for f in facts if f.key == "ib.bdf" and f.status is Status.OK and f.device}
     addressed_devices = {fact.device for fact in facts if fact.device and normalize_bdf(fact.device) and _is_adapter_fact(fact)}
     matches = [(address, _MLX5_PATTERN.fullmatch(name)) for address, name in sorted(name_by_address.items())]

@@ -104,10 +104,10 @@ def remove_output(output: StoredOutput) -> bool:
 
 def _remove_leftovers(root: Path, horizon: float, open_incidents: Collection[str]) -> None:
     """Remove tallies of old closed incidents and drafts of dead writers."""
-    for file in (root / INCIDENTS_FOLDER).glob("*"):
+    for file in list((root / INCIDENTS_FOLDER).glob("*")):
         if file.name not in open_incidents:
             _remove_if_older(file, horizon)
-    for file in root.glob("??/*"):
+    for file in list(root.glob("??/*")):
         if file.suffix != ".z":
             _remove_if_older(file, time.time() - DAY_SECONDS)
 

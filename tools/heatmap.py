@@ -80,8 +80,11 @@ class Heatmap:
     def build_table(self) -> list[tuple[str, ...]]:
         """Return text cells, header first, with hosts without values."""
         columns = self.columns
-        rows = [(host, *("?" if value is None else f"{value:g}" for value in self.get_row(host))) for host in self.hosts]
-        return [("host", *columns), *rows]
+        table: list[tuple[str, ...]] = [("host", *columns)]
+        for host in self.hosts:
+            cells = ["?" if value is None else f"{value:g}" for value in self.get_row(host, columns)]
+            table.append((host, *cells))
+        return table
 
     def compute_spread(self) -> tuple[float, float, float] | None:
         """Return (least, median, largest); None without values."""

@@ -111,14 +111,16 @@ def build_answer(
         facts = check.settle(facts)
     facts = facts or [build_unobserved_fact(check.id, Status.UNREADABLE, f"{check.id}: its commands said nothing")]
     boot = find_boot_id(facts) or known_boot
-    dated = tuple(
-        fact
-        if fact.host and (fact.boot_id or not boot)  # it was dated with its command's output
-        else fact.locate(host, time=now, boot_id=fact.boot_id or boot, sha256=fact.sha256)
-        for fact in facts
-    )
+    dated = tuple(_date_fact(fact, host, now, boot) for fact in facts)
     unobserved_lines = [fact.line for fact in dated if (not fact.key and fact.status.blind) or is_unobserved_fact(fact)]
     return CheckAnswer(host, check.id, dated, seconds, could_not="; ".join(dict.fromkeys(unobserved_lines)))
+
+
+def _date_fact(fact: Fact, host: str, now: datetime, boot: str) -> Fact:
+    """Add host, time and boot id, unless the fact got them when its command's output was read."""
+    if fact.host and (fact.boot_id or not boot):
+        return fact
+    return fact.locate(host, time=now, boot_id=fact.boot_id or boot, sha256=fact.sha256)
 
 
 def is_unobserved_fact(fact: Fact) -> bool:

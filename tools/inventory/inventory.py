@@ -248,7 +248,7 @@ def _resolve_groups(file: _InventoryFile) -> tuple[dict[str, list[str]], dict[st
 
 
 def _find_other_problems(raw: Any, unreadable_fields: Sequence[Loc]) -> list[Problem]:
-    """Return problems in the fields that can be read; nothing if the readable does not validate."""
+    """Return problems in the fields that can be read; nothing if the rest does not validate."""
     readable = deepcopy(raw)
     for loc in unreadable_fields:
         _remove_field(readable, loc)

@@ -100,8 +100,7 @@ def build_key_parts(action: Action, group: str) -> KeyParts:
 class Journal:
     """Append to the audit log through the scripts.
 
-    `anchor` receives each new chain length and head; `seen` is the last pair that an
-    earlier process received.
+    `anchor` receives each new chain length and head; `seen` is the last pair that an earlier process received.
     """
 
     def __init__(

@@ -104,7 +104,7 @@ async def _read_ansible(source: Source) -> SourceRows:
 
 
 async def _read_slurm(host: str, own_rows: dict[str, Any], name: str, reach: TransportFactory) -> SourceRows:
-    """Ask Slurm for JSON, or for one line per node if it is too old for that."""
+    """Ask Slurm for JSON, or a Slurm without it for one line per node."""
     async with contextlib.AsyncExitStack() as stack:
         if host:
             transport = reach(_parse_own_hosts(host, own_rows, name))

@@ -94,11 +94,13 @@ def _iter_json_nodes(text: str) -> Iterator[dict[str, Any]]:
         if not isinstance(name, str):
             raise BadSource([f"scontrol show node --json: nodes[{index}].name is missing or no text"])
         partitions = node.get("partitions") or []
+        if not isinstance(partitions, list):
+            partitions = str(partitions).split(",")
         yield {
             "name": name,
             "address": str(node.get("address") or node.get("hostname") or ""),
             "gres": str(node.get("gres") or node.get("tres") or ""),
-            "partitions": [str(partition) for partition in partitions] if isinstance(partitions, list) else str(partitions).split(","),
+            "partitions": [str(partition) for partition in partitions],
         }
 
 

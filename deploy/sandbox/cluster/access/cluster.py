@@ -122,7 +122,7 @@ class Cluster(RepairableSimulation):
         if host == self.controller or command.name in scheduler.READ_COMMANDS:
             return self._answer_without_gpus(host, command, argv, at)
         answer = self._apply_r6(host, command, argv) or self._get_fixed_output(host, command) or self._render_answer(host, command, at)
-        if answer.status == 127:  # refused, which takes another time
+        if answer.status == 127:  # the shell refuses at once
             return answer
         return replace(answer, seconds=COMMAND_SECONDS.get(command.name, READ_SECONDS))
 

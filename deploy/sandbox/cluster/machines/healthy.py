@@ -78,7 +78,10 @@ def get_task_cgroup(job: str, task: int) -> str:
 
 
 def make_idle(gpu: GpuState, profile: Profile, variation: float = 0.0) -> None:
-    """Set a GPU idle; `variation` (0 to 1) shifts its temperature and power. PCIe stays at its full generation, because persistence mode keeps the link up."""
+    """Set a GPU idle. `variation` (0 to 1) shifts its temperature and power.
+
+    PCIe stays at its full generation, because persistence mode keeps the link up.
+    """
     gpu.sm_clock = profile.idle_sm
     gpu.mem_clock = profile.mem_clock
     gpu.util = 0

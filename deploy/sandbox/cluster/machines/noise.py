@@ -85,7 +85,7 @@ def build_register_errors(name: str, seed: int, bus: str, count: int) -> list[Ke
 
 
 def build_harmless_journal(profile: Profile, booted: float, driver: str, job: Job) -> list[JournalLine]:
-    """Return unit starts at booted and everyday journal lines."""
+    """Return unit starts at boot and everyday journal lines."""
     lines = [
         JournalLine(booted + 31, "nvidia-persistenced.service", "nvidia-persistenced", 6, "Started (1322)"),
         JournalLine(booted + 33, "docker.service", "dockerd", 6, 'level=info msg="API listen on /run/docker.sock"'),

@@ -35,7 +35,8 @@ def render_cuda_probe(query: Query) -> ShellAnswer:
     if any(gpu.hang for gpu in node.gpus):
         return HANGING
     cuda_error = speeds.find_cuda_error(node, 0)
-    if cuda_error and not any(gpu.broken for gpu in node.gpus) and not any(gpu.mig for gpu in node.gpus):
+    affects_all_gpus = not any(gpu.broken or gpu.mig for gpu in node.gpus)
+    if cuda_error and affects_all_gpus:
         return text_answer(_format_probe_line(probe="cuda", step="cuInit", code=speeds.CODES[cuda_error]))
     lines = [_format_probe_line(probe="cuda", devices=len(_get_visible_gpus(node)))]
     for index, gpu in enumerate(_get_visible_gpus(node)):
@@ -56,7 +57,7 @@ def render_step_probe(query: Query) -> ShellAnswer:
     """Print the training probe's lines. A slow CPU delays the data; a GPU that corrupts results changes the loss."""
     node = query.node
     if error := speeds.find_cuda_error(node, 0):
-        if speeds.CODES[error] in (100, 802, 803):  # no driver, no fabric: PyTorch counts no device
+        if speeds.CODES[error] in (100, 802, 803):  # CUDA does not initialise, so PyTorch counts no device
             return text_answer(_format_probe_line(probe="step", devices=0), 0)
         return text_answer(_format_probe_line(probe="step", gpu=0, error=f"CUDA error: {error}"))
     lines = [_format_probe_line(probe="step", devices=len(_get_visible_gpus(node)))]
@@ -185,16 +186,13 @@ def _build_hardware_tests(node: NodeState) -> DiagnosisTests:
     gpus = _get_visible_gpus(node)
     cuda_error = speeds.find_cuda_error(node, 0) if not any(gpu.broken for gpu in gpus) else ""
     start_failure = f"Error using CUDA API cuInit. Unable to initialize CUDA library: '{cuda_error}'."
-    return [
-        (
-            "PCIe",
-            {
-                gpu.index: f"GPU {gpu.index} PCIe link width {gpu.pcie_width} is below the minimum of 16." if gpu.pcie_width < 16 else ""
-                for gpu in gpus
-            },
-        ),
-        ("GPU Memory", {gpu.index: f"GPU {gpu.index} {start_failure}" if cuda_error else _describe_memory_failure(gpu) for gpu in gpus}),
-    ]
+    pcie_messages: dict[int, str] = {}
+    memory_messages: dict[int, str] = {}
+    for gpu in gpus:
+        narrow = f"GPU {gpu.index} PCIe link width {gpu.pcie_width} is below the minimum of 16."
+        pcie_messages[gpu.index] = narrow if gpu.pcie_width < 16 else ""
+        memory_messages[gpu.index] = f"GPU {gpu.index} {start_failure}" if cuda_error else _describe_memory_failure(gpu)
+    return [("PCIe", pcie_messages), ("GPU Memory", memory_messages)]
 
 
 def _describe_memory_failure(gpu: GpuState) -> str:
@@ -205,16 +203,14 @@ def _describe_memory_failure(gpu: GpuState) -> str:
 
 def _render_dcgm_3(node: NodeState, tests: DiagnosisTests) -> dict[str, Any]:
     tests_by_category = {"Deployment": tests[:6], "Integration": tests[6:7], "Hardware": tests[7:]}
-    categories = [
-        {
-            "category": name,
-            "tests": [
-                {"name": test, "results": [_build_result_3(gpu, message) for gpu, message in results.items()]} for test, results in category
-            ],
-        }
-        for name, category in tests_by_category.items()
-        if category
-    ]
+    categories = []
+    for category, category_tests in tests_by_category.items():
+        entries = [
+            {"name": name, "results": [_build_result_3(gpu, message) for gpu, message in messages.items()]}
+            for name, messages in category_tests
+        ]
+        if entries:
+            categories.append({"category": category, "tests": entries})
     return {"DCGM GPU Diagnostic": {"test_categories": categories, "version": "3.3.5", "Driver Version Detected": node.driver}}
 
 

@@ -1,5 +1,4 @@
-"""Block Kit's rules as tables. `find_problems` lists everything that Slack would refuse, with JSON
-pointers.
+"""Block Kit's rules as tables. `find_problems` lists all that Slack would refuse, with JSON pointers.
 
 Limits are the documented ones, plus two undocumented ones: about 13,200 characters of block text per message
 (`msg_blocks_too_long`), and 4,000 bytes of text in chat.update.
