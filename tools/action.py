@@ -62,11 +62,11 @@ class FaultCondition:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A complete action. `argv` is the `rackmedic-act start` call without digest and boot id: (remedy, *arguments).
+    """A complete action.
 
+    `argv` is the `rackmedic-act start` call without digest and boot id: (remedy, *arguments).
     `command` is what the kit runs. `via` is the host it runs on, `target` the host it changes: a Slurm drain runs via
-    the
-    controller, a GPU reset has via == target.
+    the controller, a GPU reset has via == target.
     """
 
     approval: str
@@ -103,9 +103,11 @@ class Action:
     @classmethod
     def from_canonical_json(cls, text: str) -> "Action":
         fields: dict[str, Any] = json.loads(text)
-        conditions = tuple(Condition(c["kind"], c["says"], tuple(c["argv"]), c["expects"], c["id"]) for c in fields.pop("conditions"))
+        conditions = tuple(
+            Condition(row["kind"], row["says"], tuple(row["argv"]), row["expects"], row["id"]) for row in fields.pop("conditions")
+        )
         fault = FaultCondition.from_json(fields["fault"]) if fields["fault"] else None
-        lists = {k: tuple(v) for k, v in fields.items() if isinstance(v, list)}
+        lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
         return cls(**{**fields, **lists, "conditions": conditions, "fault": fault})
 
 

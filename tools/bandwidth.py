@@ -1,4 +1,7 @@
-"""All-reduce bandwidth per host and message size beside what the GPU model reaches. Unmeasured is unknown, never zero."""
+"""All-reduce bandwidth per host and message size, compared with what the GPU model reaches.
+
+A bandwidth that was not measured is unknown, never zero.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -49,9 +52,9 @@ class Bandwidths:
     def sizes(self) -> tuple[int, ...]:
         return tuple(sorted({size for curve in self.curves for size, _ in curve.points}))
 
-    def select_slowest(self, most: int) -> tuple[BandwidthCurve, ...]:
-        """Return at most `most` curves in their own order: hosts too slow for their model, then the slowest."""
-        slowest = sorted(self.curves, key=lambda curve: (not curve.is_slow, curve.best))[:most]
+    def select_slowest(self, count: int) -> tuple[BandwidthCurve, ...]:
+        """Return at most `count` curves in their own order: hosts too slow for their model, then the slowest."""
+        slowest = sorted(self.curves, key=lambda curve: (not curve.is_slow, curve.best))[:count]
         return tuple(curve for curve in self.curves if curve in slowest)
 
     def build_table(self) -> list[tuple[str, ...]]:
@@ -61,7 +64,7 @@ class Bandwidths:
         return [head, *rows, *unobserved_rows]
 
 
-def bandwidths(hosts: Sequence[str], facts: Iterable[Fact], expected: Callable[[str], Value]) -> Bandwidths:
+def collect_bandwidths(hosts: Sequence[str], facts: Iterable[Fact], expected: Callable[[str], Value]) -> Bandwidths:
     """Return the bandwidths of these hosts and of pasted tables. `expected` returns what a host's model reaches."""
     speeds_by_host: dict[str, dict[int, float]] = {}
     asked_hosts = set(hosts)
@@ -96,19 +99,19 @@ def format_size(size: int) -> str:
     return f"{size} B"
 
 
-def summarize_bandwidths(all_of: Bandwidths) -> str:
+def summarize_bandwidths(bandwidths: Bandwidths) -> str:
     """Return one line as text alternative to the chart; empty without measurements."""
-    if not all_of.curves:
+    if not bandwidths.curves:
         return ""
-    best = [curve.best for curve in all_of.curves]
-    slow = [curve.host for curve in all_of.curves if curve.is_slow]
-    count = f"{len(best)} host{'s' if len(best) != 1 else ''}"
-    bands = " and ".join(f"{band:g}" for band in all_of.bands)
+    best = [curve.best for curve in bandwidths.curves]
+    slow = [curve.host for curve in bandwidths.curves if curve.is_slow]
+    host_count = f"{len(best)} host{'s' if len(best) != 1 else ''}"
+    bands = " and ".join(f"{band:g}" for band in bandwidths.bands)
     model = f"the model reaches {bands}" if bands else "what the model reaches is not written down"
     verdict = "none below its band" if bands else ""
     if slow:
         more = f" and {len(slow) - MAX_NAMED_HOSTS} more" if len(slow) > MAX_NAMED_HOSTS else ""
         verdict = f"{', '.join(slow[:MAX_NAMED_HOSTS])}{more} below {MIN_BANDWIDTH_RATIO:.0%} of it"
-    unobserved_note = f"not measured on {len(all_of.blind)}" if all_of.blind else ""
+    unobserved_note = f"not measured on {len(bandwidths.blind)}" if bandwidths.blind else ""
     speeds = f"{min(best):g} to {max(best):g} GB/s, median {median(best):g}" if len(best) > 1 else f"{best[0]:g} GB/s"
-    return "; ".join(filter(None, (f"all-reduce bus bandwidth of {count} at best: {speeds}", model, verdict, unobserved_note)))
+    return "; ".join(filter(None, (f"all-reduce bus bandwidth of {host_count} at best: {speeds}", model, verdict, unobserved_note)))

@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """UTC now."""
+    """A source of the current time in UTC."""
 
     def now(self) -> datetime:
         """Return the time with its zone."""

@@ -4,6 +4,7 @@ If a GPU disappears, nvidia-smi's numbers shift; bus places do not. A missing ad
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -55,11 +56,12 @@ def _build_missing_facts(check: str, key: str, listed: Sequence[str], order: Seq
 
 
 def _map_numbers(facts: Iterable[Fact]) -> dict[int, str]:
-    number_by_address = {}
+    address_by_number = {}
     for fact in facts:
-        if fact.key == "gpu.bdf" and fact.status is Status.OK and (number := _GPU_PATTERN.fullmatch(fact.device or "")):
-            number_by_address[int(number[1])] = str(fact.value)
-    return dict(sorted(number_by_address.items()))
+        match = _GPU_PATTERN.fullmatch(fact.device or "")
+        if match and fact.key == "gpu.bdf" and fact.status is Status.OK:
+            address_by_number[int(match[1])] = str(fact.value)
+    return dict(sorted(address_by_number.items()))
 
 
 def _choose_order(listed: dict[int, str], facts: Iterable[Fact], bus: Sequence[str]) -> list[str]:
@@ -71,9 +73,9 @@ def _choose_order(listed: dict[int, str], facts: Iterable[Fact], bus: Sequence[s
     return [] if listed else table or pci
 
 
-def _is_subsequence(some: Sequence[str], order: Sequence[str]) -> bool:
-    rest = iter(order)
-    return all(address in rest for address in some)
+def _is_subsequence(addresses: Sequence[str], order: Sequence[str]) -> bool:
+    remaining = iter(order)
+    return all(address in remaining for address in addresses)
 
 
 def _rename_device(fact: Fact, names_by_scope: Mapping[str, Mapping[str, str]], numbers: Mapping[str, str]) -> Fact:
@@ -89,21 +91,25 @@ def _rename_device(fact: Fact, names_by_scope: Mapping[str, Mapping[str, str]], 
 def _map_adapter_names(facts: Sequence[Fact]) -> dict[str, str]:
     """Map addresses to the host's names; a missing adapter gets the only number free at its address."""
     name_by_address = {str(f.value): f.device for f in facts if f.key == "ib.bdf" and f.status is Status.OK and f.device}
-    spoken = {f.device for f in facts if f.device and normalize_bdf(f.device) and (key := find_key(f.key)) and key.scope == "hca"}
-    order = [(address, _MLX5_PATTERN.fullmatch(name)) for address, name in sorted(name_by_address.items())]
-    placed = [(address, int(name[1])) for address, name in order if name]
-    if len(placed) < len(order) or [number for _, number in placed] != sorted({number for _, number in placed}):
+    addressed_devices = {fact.device for fact in facts if fact.device and normalize_bdf(fact.device) and _is_adapter_fact(fact)}
+    matches = [(address, _MLX5_PATTERN.fullmatch(name)) for address, name in sorted(name_by_address.items())]
+    numbered = [(address, int(match[1])) for address, match in matches if match]
+    numbers = [number for _, number in numbered]
+    if len(numbered) < len(matches) or numbers != sorted(set(numbers)):
         return name_by_address
-    number_by_address = {address: _find_free_number(address, placed) for address in spoken - name_by_address.keys()}
-    return name_by_address | {
-        a: f"mlx5_{number}"
-        for a, number in number_by_address.items()
-        if number is not None and list(number_by_address.values()).count(number) == 1
-    }
+    number_by_address = {address: _find_free_number(address, numbered) for address in addressed_devices - name_by_address.keys()}
+    uses = Counter(number_by_address.values())
+    missing_names = {address: f"mlx5_{number}" for address, number in number_by_address.items() if number is not None and uses[number] == 1}
+    return name_by_address | missing_names
 
 
-def _find_free_number(address: str, placed: Sequence[tuple[str, int]]) -> int | None:
+def _is_adapter_fact(fact: Fact) -> bool:
+    key = find_key(fact.key)
+    return key is not None and key.scope == "hca"
+
+
+def _find_free_number(address: str, numbered: Sequence[tuple[str, int]]) -> int | None:
     """Return the only number free between the neighbours. After the last adapter nothing proves that another existed."""
-    below = max((number for other, number in placed if other < address), default=-1)
-    above = min((number for other, number in placed if other > address), default=below)
+    below = max((number for other, number in numbered if other < address), default=-1)
+    above = min((number for other, number in numbered if other > address), default=below)
     return below + 1 if above - below == 2 else None

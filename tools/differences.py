@@ -67,11 +67,11 @@ class ValuesByHost:
     def list_hosts(self, mask: int) -> list[str]:
         """Return the mask's hosts in the order in which they were added."""
         names = list(self.index)
-        return [names[place] for place in iter_mask_bits(mask)]
+        return [names[number] for number in iter_mask_bits(mask)]
 
 
 def iter_mask_bits(mask: int) -> Iterator[int]:
     while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
+        lowest_bit = mask & -mask
+        yield lowest_bit.bit_length() - 1
+        mask ^= lowest_bit

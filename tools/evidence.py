@@ -27,7 +27,7 @@ INCIDENTS_FOLDER = "incidents"
 
 
 class EvidenceStore(Protocol):
-    """Content-addressed store."""
+    """A store of outputs and facts, addressed by the SHA-256 of their content."""
 
     async def put_text(self, incident: str, text: str) -> str:
         """Redact and store `text`; return the stored text's SHA-256."""
@@ -72,7 +72,7 @@ def _encode_facts(facts: Sequence[Fact]) -> bytes:
 
 
 def _compress(data: bytes) -> bytes:
-    """Level 1 for large texts: a third of the time, a tenth more space; a user waits."""
+    """Compress; large texts at level 1, which takes a third of the time and a tenth more space, because a user waits."""
     return zlib.compress(data, 1 if len(data) >= MIN_SEPARATE_PROCESS_CHARS else 6)
 
 
@@ -82,7 +82,7 @@ def _decode_facts(data: bytes) -> list[Fact]:
 
 @dataclass(frozen=True, slots=True)
 class Citations:
-    """An incident's file as far as read: one line `DIGEST BYTES` per output stored or cited."""
+    """What was read so far of an incident's file, which has one line `DIGEST BYTES` per output stored or cited."""
 
     at: int = 0
     used: int = 0
@@ -97,37 +97,38 @@ class Citations:
         except (FileNotFoundError, NotADirectoryError):
             return Citations()
         complete_lines = new[: new.rfind(b"\n") + 1]
+        columns_of_lines = [line.split() for line in complete_lines.splitlines()]
         # a full disk truncates lines
-        citations = [words for words in map(bytes.split, complete_lines.splitlines()) if len(words) == 2 and words[1].isdigit()]
+        citations = [columns for columns in columns_of_lines if len(columns) == 2 and columns[1].isdigit()]
         cites = self.cites | {sha.decode() for sha, _ in citations}
         return Citations(self.at + len(complete_lines), self.used + sum(int(size) for _, size in citations), cites)
 
 
 class MemoryEvidence:
-    """In memory, for tests, the terminal and the bench."""
+    """Evidence in memory, for tests, the terminal and the benchmark."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, bytes] = {}
+        self._packed_by_digest: dict[str, bytes] = {}
 
     async def put_text(self, incident: str, text: str) -> str:
         return self._store(redact_once(text).encode())
 
     async def get_text(self, sha256: str) -> str | None:
-        data = self._kept.get(sha256)
+        data = self._packed_by_digest.get(sha256)
         return None if data is None else zlib.decompress(data).decode()
 
     async def put_facts(self, incident: str, facts: Sequence[Fact]) -> str:
         return self._store(_encode_facts(facts))
 
     async def get_facts(self, sha256: str) -> list[Fact]:
-        return _decode_facts(zlib.decompress(self._kept[sha256])) if sha256 else []
+        return _decode_facts(zlib.decompress(self._packed_by_digest[sha256])) if sha256 else []
 
     def get_trouble(self) -> str:
         return ""
 
     def _store(self, data: bytes) -> str:
         sha = _compute_digest(data)
-        self._kept.setdefault(sha, zlib.compress(data, 1))
+        self._packed_by_digest.setdefault(sha, zlib.compress(data, 1))
         return sha
 
 
@@ -161,13 +162,13 @@ class DirectoryEvidence:
     def __init__(
         self,
         root: Path,
-        most: int = MAX_BYTES_PER_INCIDENT,
+        max_incident_bytes: int = MAX_BYTES_PER_INCIDENT,
         *,
         write: Callable[[Path, bytes], object] = Path.write_bytes,
         apart: ProcessPool | None = None,
     ) -> None:
         self._root = root
-        self._max_incident_bytes = most
+        self._max_incident_bytes = max_incident_bytes
         self._write = write
         self._process_pool = apart
         self._tallies: dict[str, Citations] = {}
@@ -259,7 +260,7 @@ class DirectoryEvidence:
             return 0
 
     def _record_citation(self, incident: str, sha: str, size: int) -> None:
-        """Another incident's output is cited with 0 bytes and does not count against the share."""
+        """Add an output to the incident's file. One that another incident stored counts 0 bytes against this one's share."""
         self._read_used_bytes(incident)
         if size == 0 and sha in self._tallies.get(incident, Citations()).cites:
             return
@@ -275,7 +276,7 @@ class DirectoryEvidence:
             return 0
 
     def _read_used_bytes(self, incident: str) -> int:
-        """Read only lines added since the last call, also by other processes."""
+        """Return the incident's bytes. Reads only lines added since the last call, also by other processes."""
         tally = self._tallies.pop(incident, Citations())
         tally = tally.read_more(self._root / INCIDENTS_FOLDER / incident)
         self._tallies[incident] = tally  # at the end, because the first are dropped

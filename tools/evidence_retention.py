@@ -3,6 +3,7 @@
 Safe beside writers and other pruning processes: an output touched during its removal stays.
 """
 
+import contextlib
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ MIN_AGE_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class StoredEvidence:
-    """What the directory holds. `oldest` is in seconds since 1970."""
+    """How much evidence is stored. `oldest` is in seconds since 1970."""
 
     outputs: int = 0
     bytes: int = 0
@@ -50,15 +51,15 @@ def measure_evidence(root: Path) -> StoredEvidence:
     return _sum_outputs(iter_outputs(root))
 
 
-def prune_evidence(root: Path, days: float, most_bytes: int, open_incidents: Collection[str], now: float | None = None) -> PruneResult:
-    """Remove uncited outputs older than `days`, then the oldest until `most_bytes` remain. Recent ones stay."""
+def prune_evidence(root: Path, days: float, max_bytes: int, open_incidents: Collection[str], now: float | None = None) -> PruneResult:
+    """Remove uncited outputs older than `days`, then the oldest until `max_bytes` remain. Recent ones stay."""
     now = now or time.time()
     horizon = now - days * DAY_SECONDS
     cited_outputs = frozenset().union(*(Citations().read_more(root / INCIDENTS_FOLDER / incident).cites for incident in open_incidents))
     outputs = sorted(iter_outputs(root), key=lambda output: output.at)
     old_outputs = [output for output in outputs if output.at < now - MIN_AGE_SECONDS]
-    over = sum(output.bytes for output in outputs) - most_bytes
-    removed = [output for output in _select_removable(old_outputs, horizon, over, cited_outputs) if remove_output(output)]
+    excess_bytes = sum(output.bytes for output in outputs) - max_bytes
+    removed = [output for output in _select_removable(old_outputs, horizon, excess_bytes, cited_outputs) if remove_output(output)]
     _remove_leftovers(root, horizon, open_incidents)
     removed_files = {output.file for output in removed}
     remaining = [output for output in outputs if output.file not in removed_files]
@@ -79,22 +80,23 @@ def iter_outputs(root: Path) -> Iterator[StoredOutput]:
         yield StoredOutput(file, file.parent.name + file.stem, status.st_size, status.st_mtime)
 
 
-def _select_removable(settled: list[StoredOutput], horizon: float, over: int, cited: frozenset[str]) -> Iterator[StoredOutput]:
-    for output in settled:
-        if output.sha not in cited and (output.at < horizon or over > 0):
-            over -= output.bytes
+def _select_removable(outputs: list[StoredOutput], horizon: float, excess_bytes: int, cited: frozenset[str]) -> Iterator[StoredOutput]:
+    """Yield uncited outputs that are too old, or that exceed the size limit, oldest first."""
+    for output in outputs:
+        if output.sha not in cited and (output.at < horizon or excess_bytes > 0):
+            excess_bytes -= output.bytes
             yield output
 
 
 def remove_output(output: StoredOutput) -> bool:
     """Return whether it was removed. It is renamed first, and restored if a writer stored it again meanwhile."""
-    aside = output.file.with_suffix(REMOVAL_SUFFIX)
+    renamed_file = output.file.with_suffix(REMOVAL_SUFFIX)
     try:
-        output.file.rename(aside)
-        if aside.stat().st_mtime != output.at:
-            aside.rename(output.file)
+        output.file.rename(renamed_file)
+        if renamed_file.stat().st_mtime != output.at:
+            renamed_file.rename(output.file)
             return False
-        aside.unlink()
+        renamed_file.unlink()
     except FileNotFoundError:
         return False
     return True
@@ -102,14 +104,18 @@ def remove_output(output: StoredOutput) -> bool:
 
 def _remove_leftovers(root: Path, horizon: float, open_incidents: Collection[str]) -> None:
     """Remove tallies of old closed incidents and drafts of dead writers."""
-    stale = [file for file in (root / INCIDENTS_FOLDER).glob("*") if file.name not in open_incidents]
-    drafts = [file for file in root.glob("??/*") if file.suffix != ".z"]
-    for file, before in [*((file, horizon) for file in stale), *((file, time.time() - DAY_SECONDS) for file in drafts)]:
-        try:
-            if file.stat().st_mtime < before:
-                file.unlink()
-        except FileNotFoundError:
-            continue
+    for file in list((root / INCIDENTS_FOLDER).glob("*")):
+        if file.name not in open_incidents:
+            _remove_if_older(file, horizon)
+    for file in list(root.glob("??/*")):
+        if file.suffix != ".z":
+            _remove_if_older(file, time.time() - DAY_SECONDS)
+
+
+def _remove_if_older(file: Path, horizon: float) -> None:
+    with contextlib.suppress(FileNotFoundError):  # another process prunes as well
+        if file.stat().st_mtime < horizon:
+            file.unlink()
 
 
 def _sum_outputs(outputs: Iterator[StoredOutput] | list[StoredOutput]) -> StoredEvidence:

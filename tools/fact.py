@@ -1,5 +1,6 @@
-"""Fact: a typed value that a check established, or why it could not look. Absent differs from unobserved; neither means
-healthy.
+"""Fact: a typed value that a check established, or why it could not look.
+
+Absent differs from unobserved, and neither means healthy.
 """
 
 from collections.abc import Mapping
@@ -36,13 +37,11 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One row of evidence.
+    """One piece of evidence.
 
-    `device` is what the output calls it (`gpu5`, `mlx5_3`, a mount, a unit); a PCI address (`0000:9b:00.0`) becomes
-    `gpuN`
-    in `tools.devices` once the host's GPUs are known. `line` is the redacted output line, `sha256` the stored raw
-    output's
-    digest. `stale` marks events before the host's last boot or reset.
+    `device` is the name in the output (`gpu5`, `mlx5_3`, a mount, a unit). `tools.devices` turns a PCI address
+    (`0000:9b:00.0`) into `gpuN` once the host's GPUs are known. `line` is the redacted line of the output, `sha256` the
+    digest of the stored output. `stale` marks events before the host's last boot or reset.
     """
 
     check: str
@@ -60,10 +59,11 @@ class Fact:
     stale: bool = False
 
     def locate(self, host: str, *, time: datetime, boot_id: str = "", sha256: str = "") -> "Fact":
-        """Return the fact with host and time; an event keeps its own time. Fast, because a thousand hosts make a
-        million facts.
+        """Return the fact with host and time; an event keeps its own time.
+
+        This is fast, because a thousand hosts make a million facts.
         """
-        # Made as an open class of the same slots, then frozen: 1.6 µs instead of the 4.6 µs of `Fact(...)` (measured on CPython 3.11).
+        # Build an unfrozen twin of the class, then change its class: 1.6 µs instead of the 4.6 µs of `Fact(...)` (measured on CPython 3.11).
         fact: Fact = _MutableFact(
             self.check, self.key, self.value, self.device, self.status, self.unit, self.line, self.attrs,
             host, self.time or time, boot_id or self.boot_id, sha256, self.stale,
@@ -77,11 +77,11 @@ class Fact:
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON types without defaults."""
-        row: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
-        row["status"] = self.status.value
-        row["attrs"] = dict(self.attrs)
-        row["time"] = self.time.isoformat() if self.time else None
-        return {k: v for k, v in row.items() if v not in (None, "", {}, False) or k in ("check", "key", "value")}
+        fields: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        fields["status"] = self.status.value
+        fields["attrs"] = dict(self.attrs)
+        fields["time"] = self.time.isoformat() if self.time else None
+        return {name: value for name, value in fields.items() if value not in (None, "", {}, False) or name in ("check", "key", "value")}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Fact":

@@ -49,8 +49,10 @@ class Heatmap:
                     self._values[place] = max(float(fact.value), self._values.get(place, float("-inf")))
 
     def _list_columns(self, fact: Fact) -> Sequence[str]:
-        mates = fact.attrs.get("with")
-        return [str(mate) for mate in mates if mate in self.hosts] if isinstance(mates, (list, tuple)) else [fact.device or ""]
+        partners = fact.attrs.get("with")
+        if isinstance(partners, (list, tuple)):
+            return [str(partner) for partner in partners if partner in self.hosts]
+        return [fact.device or ""]
 
     @property
     def columns(self) -> list[str]:
@@ -72,14 +74,17 @@ class Heatmap:
         return [self._values.get((host, column)) for column in (self.columns if columns is None else columns)]
 
     def list_known_hosts(self) -> list[str]:
-        having = {host for host, _ in self._values}
-        return [host for host in self.hosts if host in having]
+        hosts_with_values = {host for host, _ in self._values}
+        return [host for host in self.hosts if host in hosts_with_values]
 
     def build_table(self) -> list[tuple[str, ...]]:
         """Return text cells, header first, with hosts without values."""
         columns = self.columns
-        rows = [(host, *("?" if value is None else f"{value:g}" for value in self.get_row(host))) for host in self.hosts]
-        return [("host", *columns), *rows]
+        table: list[tuple[str, ...]] = [("host", *columns)]
+        for host in self.hosts:
+            cells = ["?" if value is None else f"{value:g}" for value in self.get_row(host, columns)]
+            table.append((host, *cells))
+        return table
 
     def compute_spread(self) -> tuple[float, float, float] | None:
         """Return (least, median, largest); None without values."""
@@ -103,7 +108,7 @@ class Heatmap:
         sides = {"more": value - middle, "less": middle - value}
         return sides[WORSE_DIRECTIONS[self.key]] if self.key in WORSE_DIRECTIONS else abs(value - middle)
 
-    def list_outlier_hosts(self, most: int = MAX_ROWS) -> list[str]:
+    def list_outlier_hosts(self, max_hosts: int = MAX_ROWS) -> list[str]:
         """Return the hosts that deviate most, in their own order."""
         spread = self.compute_spread()
         if spread is None:
@@ -113,12 +118,12 @@ class Heatmap:
         for (host, _), value in self._values.items():
             if host in deviation_by_host:
                 deviation_by_host[host] = max(deviation_by_host[host], abs(value - spread[1]))
-        first = sorted(known_hosts, key=lambda host: -deviation_by_host[host])[:most]
-        return [host for host in known_hosts if host in set(first)]
+        selected = sorted(known_hosts, key=lambda host: -deviation_by_host[host])[:max_hosts]
+        return [host for host in known_hosts if host in set(selected)]
 
 
 def _can_be_drawn(value: Value) -> TypeGuard[int | float]:
-    """Reject NaN and absurd numbers: neither fits a scale."""
+    """Return whether the value fits a scale, which NaN and absurd numbers do not."""
     return isinstance(value, (int, float)) and abs(value) <= MAX_VALUE
 
 

@@ -16,11 +16,11 @@ class Limiter:
     def __init__(self, width: Callable[[], int]) -> None:
         self._width = width
         self._busy = 0
-        self._line: deque[asyncio.Future[None]] = deque()
+        self._queue: deque[asyncio.Future[None]] = deque()
 
     @property
     def has_waiters(self) -> bool:
-        return bool(self._line)
+        return bool(self._queue)
 
     @property
     def is_full(self) -> bool:
@@ -31,12 +31,12 @@ class Limiter:
         if not self.is_full:
             self._busy += 1
             return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._line.append(turn)
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.append(waiter)
         try:
-            await turn
+            await waiter
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
+            if waiter.done() and not waiter.cancelled():
                 self.release()  # the slot was given just as the task was cancelled
             raise
 
@@ -47,23 +47,23 @@ class Limiter:
 
     def wake_waiters(self) -> None:
         """Give free slots to waiting tasks."""
-        while self._line and self._busy < self._width():
-            turn = self._line.popleft()
-            if not turn.done():
+        while self._queue and self._busy < self._width():
+            waiter = self._queue.popleft()
+            if not waiter.done():
                 self._busy += 1
-                turn.set_result(None)
+                waiter.set_result(None)
 
 
 class Ramp:
-    """Adaptive host concurrency: FIFO slots, from `first` up to `most`.
+    """Adaptive host concurrency: FIFO slots, from `first` up to `max_width`.
 
     Few hosts at first, so that the first of a thousand finish within seconds. Each finished host admits one more. A
     timer admits more while hosts are slow; if a processor is the limit, running hosts finish first.
     """
 
-    def __init__(self, most: int, first: int = INITIAL_WIDTH, every: float = WIDEN_INTERVAL_SECONDS) -> None:
-        self._most = most
-        self._width = min(first, most)
+    def __init__(self, max_width: int, first: int = INITIAL_WIDTH, every: float = WIDEN_INTERVAL_SECONDS) -> None:
+        self._max_width = max_width
+        self._width = min(first, max_width)
         self._every = every
         self._limiter = Limiter(lambda: self._width)
         self._timer: asyncio.TimerHandle | None = None
@@ -84,11 +84,11 @@ class Ramp:
             self._widen()
 
     def _widen(self) -> None:
-        self._width = min(self._most, self._width + 1)
+        self._width = min(self._max_width, self._width + 1)
         self._limiter.wake_waiters()
 
     def _schedule_widening(self) -> None:
-        if self._timer is None and self._width < self._most:
+        if self._timer is None and self._width < self._max_width:
             self._timer = asyncio.get_running_loop().call_later(self._every, self._widen_if_waiting)
 
     def _widen_if_waiting(self) -> None:
@@ -100,14 +100,14 @@ class Ramp:
 
 @dataclass(slots=True)
 class Attempt:
-    """One opening; its opener sets `dropped` if sshd dropped it."""
+    """One connection or session being opened. The caller sets `dropped` if sshd dropped it."""
 
     epoch: int
     dropped: bool = False
 
 
 class AdmissionControl:
-    """Adaptive limit on connections or sessions being opened, like TCP congestion control: slots between 1 and `most`.
+    """Adaptive limit on connections or sessions being opened, like TCP congestion control: slots between 1 and `max_width`.
 
     sshd drops connections at random beyond MaxStartups and refuses sessions beyond MaxSessions. A drop halves the width,
     once for all concurrent attempts; a success raises it a little. All users of an sshd or bastion share it.
@@ -115,9 +115,9 @@ class AdmissionControl:
     `gain` is added per full width of successes: a fixed server limit is probed less often than a load-dependent one.
     """
 
-    def __init__(self, most: int, gain: float = 1.0) -> None:
-        self._most = float(most)
-        self._width = float(most)
+    def __init__(self, max_width: int, gain: float = 1.0) -> None:
+        self._max_width = float(max_width)
+        self._width = float(max_width)
         self._gain = gain
         self._epoch = 0
         self._limiter = Limiter(lambda: self.width)
@@ -140,7 +140,7 @@ class AdmissionControl:
 
     def _finish_attempt(self, attempt: Attempt, *, opened: bool) -> None:
         if opened:
-            self._width = min(self._most, self._width + self._gain / self._width)
+            self._width = min(self._max_width, self._width + self._gain / self._width)
         elif attempt.dropped and attempt.epoch == self._epoch:
             self._width = max(1.0, self._width / 2)
             self._epoch += 1

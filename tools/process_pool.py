@@ -25,19 +25,19 @@ NICE_INCREMENT = 5  # the event loop goes first if both need one core
 
 
 class WorkTimeout(Exception):
-    """The work was ended before it was done."""
+    """The work was stopped before it was done."""
 
 
 class ProcessPool:
     """Runs at most `at_once` processes; kills one after `seconds`."""
 
     def __init__(self, at_once: int = 2, seconds: float = WALL_CLOCK_LIMIT_SECONDS) -> None:
-        self._room = asyncio.Semaphore(at_once)
+        self._slots = asyncio.Semaphore(at_once)
         self._seconds = seconds
 
     async def run(self, work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
         """Return the result of `work`, a function of an importable module. Raises what it raises, and WorkTimeout."""
-        async with self._room:
+        async with self._slots:
             output = await _run_subprocess(pickle.dumps((work, args, named)), self._seconds)
         return _unpickle_result(output)  # type: ignore[no-any-return]  # what `work` returned
 
@@ -67,36 +67,36 @@ async def _run_subprocess(pickled_call: bytes, seconds: float) -> bytes:
     return output
 
 
-def run_in_parallel(other: Callable[[], S], work: Callable[[], T]) -> tuple[S, T]:
-    """Return both results; `other` runs in a forked copy, without pickled arguments or new imports.
+def run_in_parallel(forked_work: Callable[[], S], work: Callable[[], T]) -> tuple[S, T]:
+    """Return both results; `forked_work` runs in a forked copy, without pickled arguments or new imports.
 
     Raises what either raises. Runs sequentially if this process has several threads, because a fork copies only one.
     """
     if threading.active_count() > 1:
-        return other(), work()
-    read, write = os.pipe()
-    copy = os.fork()
-    if not copy:
-        _run_forked_child(other, write)
-    os.close(write)
-    with os.fdopen(read, "rb") as pipe:
+        return forked_work(), work()
+    read_end, write_end = os.pipe()
+    child_pid = os.fork()
+    if not child_pid:
+        _run_forked_child(forked_work, write_end)
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as pipe:
         try:
             answer = work()
             output = pipe.read()
         except BaseException:
-            os.kill(copy, signal.SIGKILL)
+            os.kill(child_pid, signal.SIGKILL)
             raise
         finally:
-            os.waitpid(copy, 0)
+            os.waitpid(child_pid, 0)
     if not output:
         raise WorkTimeout
     return _unpickle_result(output), answer
 
 
-def _run_forked_child(work: Callable[[], object], write: int) -> None:
-    """Never returns: the parent's exit handlers must not run in the copy."""
+def _run_forked_child(work: Callable[[], object], write_end: int) -> None:
+    """Run the work and exit. Never returns: the parent's exit handlers must not run in the copy."""
     try:
-        with os.fdopen(write, "wb") as pipe:
+        with os.fdopen(write_end, "wb") as pipe:
             pipe.write(_pickle_result(work))
     finally:
         os._exit(0)

@@ -1,4 +1,4 @@
-"""How a command reaches a host. `tools.ssh.client` is the real transport; the sandbox has its own."""
+"""The interface through which commands reach hosts. `tools.ssh.client` implements it; the sandbox has its own."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,8 +10,9 @@ from tools.fact import Status
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """`exit_status` None: the connection was lost before the command ended. `truncated`: the cap cut stdout.
+    """A command's output.
 
+    `exit_status` is None if the connection was lost before the command ended, `truncated` is True if the cap cut stdout.
     `seconds` is on the transport's clock (virtual in the sandbox).
     """
 
@@ -41,7 +42,10 @@ class AccessBarrier(StrEnum):
 
 
 class Unreachable(Exception):
-    """No answer can be had from a host. `status` is how that counts as evidence, the text what an operator needs to act."""
+    """A host gives no answer.
+
+    `status` says how that counts as evidence, `why` tells an operator what to do about it.
+    """
 
     def __init__(self, host: str, why: str, status: Status = Status.UNREACHABLE, barrier: AccessBarrier = AccessBarrier.OTHER) -> None:
         super().__init__(f"{host}: {why}")

@@ -12,7 +12,7 @@ from graph.incident_view import IncidentView
 from graph.report import AttachedChart
 from graph.search_trace import build_search_tree
 from graph.timeline import Timeline, build_timeline
-from tools.bandwidth import Bandwidths, bandwidths
+from tools.bandwidth import Bandwidths, collect_bandwidths
 from tools.evidence import EvidenceStore
 from tools.fact import Fact
 from tools.heatmap import Heatmap
@@ -69,7 +69,7 @@ class DrawingSource:
     async def _load_bandwidths(self, chart: AttachedChart, incident_view: IncidentView) -> Bandwidths:
         facts = await self._load_facts(incident_view)
         hosts = chart.hosts or tuple(sorted({fact.host for fact in facts if fact.host}))
-        measurements = bandwidths(hosts, facts, self.expected(facts))
+        measurements = collect_bandwidths(hosts, facts, self.expected(facts))
         return measurements if chart.hosts else Bandwidths(measurements.curves)
 
     async def _load_facts(self, incident_view: IncidentView) -> Sequence[Fact]:

@@ -11,7 +11,7 @@ from graph.report import Report
 from graph.report_charts import count_known_values, iter_deciding_heatmaps
 from graph.search_trace import build_search_tree
 from graph.timeline import build_timeline
-from tools.bandwidth import bandwidths
+from tools.bandwidth import collect_bandwidths
 from tools.fact import Fact, Value
 from tools.heatmap import Heatmap
 from tools.inventory.inventory import Inventory
@@ -68,7 +68,9 @@ def _build_timeline_drawings(inputs: FigureInputs) -> list[Drawing]:
 
 
 def _build_bandwidth_drawings(inputs: FigureInputs) -> list[Drawing]:
-    measurements = bandwidths(sorted({fact.host for fact in inputs.facts if fact.host}), inputs.facts, inputs.expected(inputs.facts))
+    measurements = collect_bandwidths(
+        sorted({fact.host for fact in inputs.facts if fact.host}), inputs.facts, inputs.expected(inputs.facts)
+    )
     return [build_bandwidth_drawing(measurements)] if measurements.curves else []
 
 

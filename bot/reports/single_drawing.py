@@ -8,7 +8,7 @@ from bot.reports.figures import FigureInputs, find_deciding_heatmaps
 from graph.search_trace import build_search_tree
 from graph.timeline import build_timeline
 from kb.fact_keys import find_key
-from tools.bandwidth import bandwidths
+from tools.bandwidth import collect_bandwidths
 from tools.fact import Status
 from tools.heatmap import Heatmap
 
@@ -29,7 +29,7 @@ def build_single_drawing(name: PictureName, key: str, inputs: FigureInputs) -> D
         case "walk":
             return build_trace_drawing(build_search_tree(inputs.incident, inputs.titles))
         case "bandwidth":
-            measurements = bandwidths(
+            measurements = collect_bandwidths(
                 sorted({fact.host for fact in inputs.facts if fact.host}), inputs.facts, inputs.expected(inputs.facts)
             )
             if not measurements.curves:

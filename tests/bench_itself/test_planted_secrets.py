@@ -125,8 +125,8 @@ async def left(here: Room, known: Knowledge, folder: Path, obeys: Obeys) -> dict
     stored, ws = DirectoryEvidence(folder), here.slack.workspace
     digests = [file.parent.name + file.stem for file in folder.rglob("*.z")]
     kept = [str(await stored.get_text(digest)) for digest in digests]
-    changes = ws.journal.since(0)
-    uploads = ws.files.by(BOT_USER)
+    changes = ws.journal.list_changes_after(0)
+    uploads = ws.files.list_by_user(BOT_USER)
     history = PastIncidentIndex(known.past)
     return {
         "Redis": await dumped(here),

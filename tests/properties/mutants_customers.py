@@ -92,7 +92,7 @@ CUSTOMER_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "another customer's job is looked for otherwise than none",
         "I27",
-        (Edit(SlurmJobFinder._find_job_at, "not is_visible(queried_job.hosts)", "False"),),
+        (Edit(SlurmJobFinder._find_job_at, "not is_visible(slurm_job.hosts)", "False"),),
         i27_jobs,
     ),
     Mutant(

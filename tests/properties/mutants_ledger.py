@@ -113,7 +113,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a kill switch released in Redis is off",
         "I9",
-        (Edit(Journal.read_head, "unread or signed not in ('', brakes.digest)", "False"),),
+        (Edit(Journal.read_head, "unread or signed_digest not in ('', brakes.digest)", "False"),),
         older_rows.test_a_kill_switch_released_in_redis_is_pulled_again,
     ),
     Mutant(
@@ -125,7 +125,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a lock removed in Redis is no lock",
         "I21",
-        (Edit(Ledger._check_brakes, "brakes.held - {record.approval}", "()"),),
+        (Edit(Ledger._check_brakes, "brakes.claims - {record.approval}", "()"),),
         older_rows.test_a_lock_removed_in_redis_still_holds,
     ),
     Mutant(
@@ -193,13 +193,13 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 _parse_record_fields,
-                "signed.add(seal.verify(fields.get('approved', ''), 'approved', approval, action.digest, fields.get('start_by', '')))",
+                "signers.add(seal.verify(fields.get('approved', ''), 'approved', approval, action.digest, fields.get('start_by', '')))",
             ),
         ),
     ),
     Mutant("what an earlier key signed starts", "I5", (Edit(Ledger._require_claimable, "record.old_key", "False"),)),
     Mutant("what an earlier key signed can be approved", "I5", (Edit(_check_vote, "record.old_key and verdict == 'approve'", "False"),)),
-    Mutant("votes of an earlier key count", "I5", (Edit(_parse_record_fields, "signed |= voters"),)),
+    Mutant("votes of an earlier key count", "I5", (Edit(_parse_record_fields, "signers |= vote_signers"),)),
     Mutant("a change of the key keeps what is open", "I5", (Edit(Ledger.rotate_key, "(await self.get_key_status()).waiting", "()"),)),
     Mutant(
         "things go on while the key is being changed",
@@ -212,15 +212,15 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 Seal.find_signer,
-                "(name for name in key_ids if name in self._keys and _is_same_mac(bare, _compute_mac(self._keys[name], parts)))",
-                "(self.current for name in key_ids if name in self._keys and _is_same_mac(bare, _compute_mac(self._keys[name], parts)))",
+                "return candidate",
+                "return self.current",
             ),
         ),
     ),
     Mutant(
         "an earlier key may write on the audit log",
         "I8",
-        (Edit(verify_chain, "age[name] > youngest and parse_line(line).get('event') != STOP_EVENT", "False"),),
+        (Edit(verify_chain, "age_by_key[key_id] > youngest and parse_line(line).get('event') != STOP_EVENT", "False"),),
         key_stories.test_what_an_earlier_key_signs_after_a_later_one_breaks_the_chain,
     ),
     Mutant(
@@ -294,7 +294,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "I8",
         (
             Edit(verify_chain, "find_signer(seal, head, line, signature)", "find_signer(seal, head, line, signature) or seal.current"),
-            Edit(verify_chain, "not name or (age[name] > youngest and parse_line(line).get('event') != STOP_EVENT)", "False"),
+            Edit(verify_chain, "not key_id or (age_by_key[key_id] > youngest and parse_line(line).get('event') != STOP_EVENT)", "False"),
             Edit(verify_chain, "head == stored", "True"),
             Edit(verify_chain, "count == length", "True"),
         ),

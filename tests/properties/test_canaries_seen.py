@@ -253,7 +253,7 @@ def seen_by(bot: Behind, who: str) -> str:
     parts: list[Any] = [[message.body for message in channel.messages.values()] for channel in rooms]
     parts += [bot.slack.whispers(who), ws.homes.get(user), bot.slack.views.stacks.get(user), list(ANSWERED)]
     mine = {channel.id for channel in rooms}
-    files = [file for owner in ws.users for file in ws.files.by(owner) if mine & set(file.channels)]
+    files = [file for owner in ws.users for file in ws.files.list_by_user(owner) if mine & set(file.channels)]
     parts += [[ws.files.wire(file), (file.content or b"").decode(errors="replace")] for file in files]
     return json.dumps(parts, ensure_ascii=False, default=str)
 

@@ -119,7 +119,7 @@ async def test_a_click_is_delivered_once_and_its_person_is_told_of_a_missing_ans
     bolt.slack.hub.patience.ack = 0.05
     done = await bolt.slack.click("olga", posted["ts"], "go")
     assert (done.acked, done.reason) == (False, "timeout")
-    trouble = [change for change in bolt.slack.workspace.journal.since(0) if change.kind == "trouble"]
+    trouble = [change for change in bolt.slack.workspace.journal.list_changes_after(0) if change.kind == "trouble"]
     assert [change.user for change in trouble] == ["U0OLGA"]
     assert [e["type"] for e in bolt.slack.hub.sent].count("interactive") == 1
 

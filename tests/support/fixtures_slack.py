@@ -38,7 +38,7 @@ async def bolt_bot(slack: SlackSandbox) -> AsyncIterator[Bolt]:
     @app.middleware
     async def remember(body: dict[str, Any], request: Any, next: Any) -> None:  # noqa: A002
         bolt.heard.append(body | {"headers": request.headers})
-        slack.workspace.journal.ring()
+        slack.workspace.journal.wake_waiters()
         await next()
 
     await bolt.handler.connect_async()  # type: ignore[no-untyped-call]

@@ -2,7 +2,15 @@
 
 import pytest
 
-from tools.bandwidth import MAX_MESSAGE_BYTES, PASTED_TABLE, BandwidthCurve, Bandwidths, bandwidths, format_size, summarize_bandwidths
+from tools.bandwidth import (
+    MAX_MESSAGE_BYTES,
+    PASTED_TABLE,
+    BandwidthCurve,
+    Bandwidths,
+    collect_bandwidths,
+    format_size,
+    summarize_bandwidths,
+)
 from tools.checks.exclusive.nccl import parse_nccl
 from tools.fact import Fact, Status, Value
 
@@ -19,7 +27,7 @@ def h100(host: str) -> float:
 
 def test_a_host_below_its_models_band_is_slow_and_said_so() -> None:
     facts = [at("n1", 512 * MIB, 380.0), at("n1", 8 * GIB, 478.0), at("n2", 512 * MIB, 150.0), at("n2", 8 * GIB, 190.5)]
-    found = bandwidths(("n1", "n2", "n3"), facts, h100)
+    found = collect_bandwidths(("n1", "n2", "n3"), facts, h100)
     assert [(row.host, row.best, row.is_slow) for row in found.curves] == [("n1", 478.0, False), ("n2", 190.5, True)]
     assert found.blind == ("n3",)
     assert summarize_bandwidths(found) == (
@@ -43,7 +51,7 @@ def test_small_messages_and_unknown_models_accuse_no_host() -> None:
 
 
 def test_nothing_measured_has_no_words() -> None:
-    assert summarize_bandwidths(bandwidths(("n1",), [], h100)) == ""
+    assert summarize_bandwidths(collect_bandwidths(("n1",), [], h100)) == ""
 
 
 @pytest.mark.parametrize(
@@ -62,7 +70,7 @@ def test_nothing_measured_has_no_words() -> None:
     ],
 )
 def test_what_is_no_bandwidth_of_these_hosts_is_not_known(odd: Fact) -> None:
-    assert bandwidths(("n1",), [odd], h100).curves == ()
+    assert collect_bandwidths(("n1",), [odd], h100).curves == ()
 
 
 def test_a_pasted_table_has_its_own_curve() -> None:
@@ -72,7 +80,7 @@ def test_a_pasted_table_has_its_own_curve() -> None:
 # Out of bounds values : 0 OK
 # Avg bus bandwidth    : 400.0
 """
-    (curve,) = bandwidths(("n1",), parse_nccl(text), lambda host: None).curves
+    (curve,) = collect_bandwidths(("n1",), parse_nccl(text), lambda host: None).curves
     assert (curve.host, curve.points, curve.expected) == (PASTED_TABLE, ((512 * MIB, 383.58), (GIB, 416.74)), None)
 
 

@@ -45,7 +45,7 @@ async def test_unknown_digests_are_none(store: EvidenceStore) -> None:
 
 
 async def test_an_incident_past_its_share_keeps_the_digest_only(tmp_path: Path) -> None:
-    store = DirectoryEvidence(tmp_path, most=200)
+    store = DirectoryEvidence(tmp_path, max_incident_bytes=200)
     first = await store.put_text("inc-1", "x" * 100)
     second = await store.put_text("inc-1", "".join(chr(33 + i % 90) for i in range(5000)))
     assert await store.get_text(first) == "x" * 100
@@ -53,7 +53,7 @@ async def test_an_incident_past_its_share_keeps_the_digest_only(tmp_path: Path) 
 
 
 async def test_two_processes_share_one_incidents_allowance(tmp_path: Path) -> None:
-    here, there = DirectoryEvidence(tmp_path, most=400), DirectoryEvidence(tmp_path, most=400)
+    here, there = DirectoryEvidence(tmp_path, max_incident_bytes=400), DirectoryEvidence(tmp_path, max_incident_bytes=400)
     for n in range(8):
         await (here, there)[n % 2].put_text("inc-1", "".join(chr(33 + (i * (n + 3)) % 90) for i in range(90)))
     last = await here.put_text("inc-1", "".join(chr(33 + i % 90) for i in range(500)))

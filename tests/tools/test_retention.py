@@ -93,7 +93,7 @@ async def test_drafts_of_writers_that_died_go_after_a_day(tmp_path: Path) -> Non
 
 
 async def test_what_was_stored_before_takes_nothing_of_an_incidents_share(tmp_path: Path) -> None:
-    store = DirectoryEvidence(tmp_path, most=2000)
+    store = DirectoryEvidence(tmp_path, max_incident_bytes=2000)
     text = os.urandom(1500).hex()
     await store.put_text("inc-1", text)
     for _ in range(3):

@@ -46,10 +46,13 @@ async def preview_cancel(action: Action, transport: Transport) -> CancelPreview 
 
 
 def parse_cancel_preview(text: str) -> CancelPreview:
-    """Parse squeue rows such as `4711_3|RUNNING|alice|gpu-[001-002]`, one per task."""
-    rows = [parts for line in split_lines(text)[:MAX_TASKS] if len(parts := line.strip().split("|")) == 4]
+    """Parse squeue lines such as `4711_3|RUNNING|alice|gpu-[001-002]`, one per task."""
+    columns_of_lines = (line.strip().split("|") for line in split_lines(text)[:MAX_TASKS])
+    tasks = [columns for columns in columns_of_lines if len(columns) == 4]
+    states = Counter(state for _, state, _, _ in tasks)
+    owners = tuple(dict.fromkeys(user for _, _, user, _ in tasks))
     try:
-        hosts = tuple(dict.fromkeys(host for *_, nodes in rows if nodes for host in expand_host_range(nodes)))
+        hosts = tuple(dict.fromkeys(host for *_, nodes in tasks if nodes for host in expand_host_range(nodes)))
     except BadRange as error:
         return CancelPreview(why=f"squeue: {error}")
-    return CancelPreview(Counter(state for _, state, _, _ in rows), tuple(dict.fromkeys(user for _, _, user, _ in rows)), hosts)
+    return CancelPreview(states, owners, hosts)

@@ -53,16 +53,23 @@ async def read_condition(condition: Condition, host: str, transport: Transport) 
     complaint = result.stderr.decode("utf-8", "replace").strip()
     if result.exit_status is None or result.timed_out or result.truncated:
         return ConditionResult(condition.says, None, complaint or "no whole answer in time", condition.id)
-    printed = _emulate_kit_function(name, words, result, complaint) if name in PLAIN_READS else result.text.strip()
-    if printed is None or (result.exit_status != 0 and name not in PLAIN_READS):
-        return ConditionResult(
-            condition.says, None, complaint or result.text.strip()[:200] or f"exit status {result.exit_status}", condition.id
-        )
+    if name in PLAIN_READS:
+        printed = _emulate_kit_function(name, words, result, complaint)
+    elif result.exit_status == 0:
+        printed = result.text.strip()
+    else:
+        printed = None
+    if printed is None:
+        reason = complaint or result.text.strip()[:200] or f"exit status {result.exit_status}"
+        return ConditionResult(condition.says, None, reason, condition.id)
     return ConditionResult(condition.says, is_condition_met(condition, printed), _format_printed(condition, printed)[:200], condition.id)
 
 
 def _format_printed(condition: Condition, printed: str) -> str:
-    return "\n".join(dict.fromkeys(" ".join(line.split()) for line in split_lines(printed))) if condition.kind == "controller" else printed
+    """Return the controller's distinct lines with single spaces; the node's output as printed."""
+    if condition.kind != "controller":
+        return printed
+    return "\n".join(dict.fromkeys(" ".join(line.split()) for line in split_lines(printed)))
 
 
 async def read_process_start(pid: str, host: str, transport: Transport) -> ConditionResult:
@@ -90,7 +97,7 @@ async def find_unmet_conditions(action: Action, transport: Transport, *, control
 
 
 def _emulate_kit_function(name: str, words: Sequence[str], result: CommandResult, complaint: str) -> str | None:
-    """Return what the kit's function would print; None if unknown."""
+    """Return what the kit's function would print; None if the output does not tell."""
     if name == "@proc_start":
         return _parse_process_start(result, complaint)
     return _KIT_FUNCTION_PARSERS[name](words[0], result.text) if result.exit_status == 0 else None
@@ -108,14 +115,15 @@ def _parse_module_loaded(module: str, text: str) -> str:
 
 
 def _parse_module_users(module: str, text: str) -> str | None:
-    rows = [line.split(" ") for line in split_lines(text) if line.split(" ", 1)[0] == module]
-    if not rows:
-        return "0"
-    return rows[0][2] if len(rows[0]) > 2 else None
+    for line in split_lines(text):
+        columns = line.split(" ")
+        if columns[0] == module:
+            return columns[2] if len(columns) > 2 else None
+    return "0"
 
 
 def _parse_container_gpus(container: str, text: str) -> str | None:
-    """Nothing is known about a container that was not asked."""
+    """Return None for a container that was not asked."""
     gpu_words = next((words for name, words, _ in split_container_answers(text) if name == container), None)
     return "lost" if gpu_words and "Failed to initialize NVML: Unknown Error" in gpu_words else gpu_words
 

@@ -57,30 +57,32 @@ async def preview_delete(action: Action, transport: Transport) -> DeletePreview 
         return DeletePreview(why="no answer in time")
     complaint = result.stderr.decode("utf-8", "replace").strip()
     if result.exit_status != 0:
-        old = "usage: rackmedic-look" in complaint
-        return DeletePreview(
-            why="its node kit is older than this question" if old else complaint[:200] or f"exit status {result.exit_status}"
-        )
+        if "usage: rackmedic-look" in complaint:
+            return DeletePreview(why="its node kit is older than this question")
+        return DeletePreview(why=complaint[:200] or f"exit status {result.exit_status}")
     return parse_delete_preview(result.text) or DeletePreview(why=complaint[:200] or "an answer of another shape")
 
 
 def parse_delete_preview(text: str) -> DeletePreview | None:
     """Parse the kit's answer; None for an unknown format. Older kits do not report open files."""
     lines = text.removesuffix("\n").split("\n")
-    end, total = _END_PATTERN.fullmatch(lines[0]), _TOTAL_PATTERN.fullmatch(lines[1]) if len(lines) > 1 else None
+    end = _END_PATTERN.fullmatch(lines[0])
+    total = _TOTAL_PATTERN.fullmatch(lines[1]) if len(lines) > 1 else None
     opens = _OPENS_PATTERN.fullmatch(lines[2]) if len(lines) > 2 else None
-    files = [_FILE_PATTERN.fullmatch(line) for line in lines[3 if opens else 2 :]]
-    if end is None or total is None or len(files) > MAX_LISTED_FILES or not all(files):
+    file_matches = [_FILE_PATTERN.fullmatch(line) for line in lines[3 if opens else 2 :]]
+    if end is None or total is None or len(file_matches) > MAX_LISTED_FILES or not all(file_matches):
         return None
     is_complete = opens is not None and int(opens[1]) < 124  # timeout(1) exits with 124 or more
     largest = tuple(
-        OldFile(match[5], int(match[3]), match[4], int(match[2]), _parse_open_state(match[1], is_complete)) for match in files if match
+        OldFile(match[5], int(match[3]), match[4], int(match[2]), _parse_open_state(match[1], is_complete))
+        for match in file_matches
+        if match
     )
     return DeletePreview(int(total[1]), int(total[2]), largest, whole=int(end[1]) < 124)
 
 
 def _parse_open_state(kind: str, is_complete: bool) -> bool | None:
-    """None if the list of open files is incomplete."""
+    """Return whether the file is open; None if the list of open files is incomplete."""
     if kind == "open":
         return True
     return False if is_complete else None

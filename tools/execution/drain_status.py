@@ -61,7 +61,7 @@ def format_drain_status(result: ConditionResult) -> str:
         return result.saw.split(" ", 1)[0]
     if result.says != KUBE_EMPTY.says:
         return result.saw
-    pods = [row.split() for row in split_lines(result.saw) if row and not row.startswith(("DaemonSet ", "Node "))]
+    pods = [line.split() for line in split_lines(result.saw) if line and not line.startswith(("DaemonSet ", "Node "))]
     if not pods:
         return "cordoned and empty"
     pod_names = ", ".join("/".join(words[-2:]) for words in pods[:MAX_NAMED_PODS])

@@ -55,7 +55,7 @@ def _build_boot_condition(action: Action) -> Condition:
 
 
 def _list_kit_problems(kit: KitState) -> list[ConditionResult]:
-    """An unreachable host already shows in the other results."""
+    """Return an old or missing kit as a condition that fails. An unreachable host already shows in the other results."""
     if kit.state == "older":
         return [ConditionResult("its node kit is this RackMedic's", False, f"version {kit.version}, not {get_current_kit_version()}")]
     return [ConditionResult("its node kit can be used", False, kit.says)] if kit.state == "missing" else []

@@ -62,15 +62,15 @@ async def ask_kit(host: str, words: tuple[str, ...], transport: Transport, kit: 
 
 def parse_kit_answer(result: CommandResult) -> KitAnswer:
     """Parse the kit's answer. A refusal by sudo or the shell is `absent`, anything malformed `unclear`."""
-    first, _, rest = result.text.partition("\n")
-    word, _, more = first.partition(" ")
+    first_line, _, output = result.text.partition("\n")
+    word, _, details = first_line.partition(" ")
     is_complete = result.exit_status is not None and not result.timed_out
-    if is_complete and word == "done" and re.fullmatch(r"[0-9]{1,3}", more):
-        return KitAnswer("done", int(more), rest)
+    if is_complete and word == "done" and re.fullmatch(r"[0-9]{1,3}", details):
+        return KitAnswer("done", int(details), output)
     if is_complete and word != "done" and word in KNOWN_KIT_WORDS:
-        return KitAnswer(cast(KitWord, word), output=rest, says=_explain_kit_reason(more))
-    complaint = (result.stderr.decode("utf-8", "replace").strip() or first or "connection lost")[:200]
-    if is_complete and not first and _is_sudo_refusal(result):
+        return KitAnswer(cast(KitWord, word), output=output, says=_explain_kit_reason(details))
+    complaint = (result.stderr.decode("utf-8", "replace").strip() or first_line or "connection lost")[:200]
+    if is_complete and not first_line and _is_sudo_refusal(result):
         return KitAnswer("absent", says=complaint)
     return KitAnswer("unclear", says=f"the node kit gave no clear answer: {complaint}")
 
@@ -86,10 +86,10 @@ def _explain_kit_reason(says: str) -> str:
 
 def _is_sudo_refusal(result: CommandResult) -> bool:
     """Return whether sudo or the shell refused, so the kit did not run."""
+    if result.exit_status in (126, 127):
+        return True
     lines = split_lines(result.stderr.decode("utf-8", "replace"))
-    return result.exit_status in (126, 127) or (
-        result.exit_status == 1 and any(re.match(r"sudo: |Sorry, user |\S+ is not in the sudoers", x) for x in lines)
-    )
+    return result.exit_status == 1 and any(re.match(r"sudo: |Sorry, user |\S+ is not in the sudoers", line) for line in lines)
 
 
 async def read_kit_state(host: str, transport: Transport, kit: tuple[str, ...] = ACT_COMMAND) -> KitState:

@@ -49,7 +49,7 @@ ContactCallback = Callable[[Action, datetime | None], Awaitable[None]]
 
 
 async def ignore_contact_change(action: Action, since: datetime | None) -> None:
-    """Do nothing."""
+    """Ignore lost and regained contact."""
 
 
 async def start_action(claim: Claim, transport: Transport, kit: tuple[str, ...] = ACT_COMMAND) -> KitAnswer:
@@ -74,7 +74,7 @@ async def start_action(claim: Claim, transport: Transport, kit: tuple[str, ...] 
 
 
 def _reject_foreign_kit(action: Action, kit_state: KitState) -> KitAnswer:
-    """In doubt (`unclear`) the caller settles the digest, so that it can never start."""
+    """Return why a kit of another version starts nothing. If `unclear`, the caller settles the digest."""
     match kit_state.state:
         case "older":
             explanation = "nothing was started, because an older kit may do something other than what was approved."
@@ -115,8 +115,8 @@ async def run_action(
         await beat(claim)
         await contact_monitor.report_lost_contact()
 
-    first = start_action(claim, transport, kit) if claim.may_start else settle_action(action, transport, kit)
-    answer = await _await_with_heartbeat(first, claim, beat_and_watch, beat_seconds)
+    first_request = start_action(claim, transport, kit) if claim.may_start else settle_action(action, transport, kit)
+    answer = await _await_with_heartbeat(first_request, claim, beat_and_watch, beat_seconds)
     if answer.word == "absent" and claim.may_start:
         return ExecutionResult("failed", says=f"nothing was started: {answer.says}")
     await contact_monitor.record_answer(answer)
@@ -145,7 +145,11 @@ async def _await_with_heartbeat(work: Coroutine[Any, Any, T], claim: Claim, beat
 
 @dataclass(slots=True)
 class _ContactMonitor:
-    """Since when the kit has given no clear answer. `lost`: reported, by this worker or the previous one."""
+    """Report when contact with the kit is lost and regained.
+
+    `since` is the time of the last clear answer. `lost` is True once the loss was reported, by this worker or the
+    previous one.
+    """
 
     action: Action
     clock: Clock
@@ -170,7 +174,7 @@ class _ContactMonitor:
 
 @dataclass(slots=True)
 class _ActionWatch:
-    """State of one action. `began` stays True even if the host loses its record."""
+    """Decide from the kit's answers how one action ended. `began` stays True even if the host loses its record."""
 
     action: Action
     remedy: Remedy
@@ -196,7 +200,7 @@ class _ActionWatch:
                 return None
 
     async def _check_reboot(self, answer: KitAnswer) -> ExecutionResult | None:
-        """Done with a new boot id; ends early if the command could not run or was refused."""
+        """Return the result of a reboot: done once the boot id is new, failed if the command could not run or was refused."""
         boot = await self._read_boot_id()
         if boot and not self.same_boot:
             return ExecutionResult("done", 0, answer.output, f"it came back with boot id {boot}")
@@ -204,7 +208,7 @@ class _ActionWatch:
         return _build_result_by_status(self.remedy, answer) if could_not_run else None
 
     async def _handle_never_started(self, answer: KitAnswer) -> ExecutionResult | None:
-        """No record means never begun, if the host still runs the approved boot.
+        """Return the result for a host without a record: never begun, if it still runs the approved boot.
 
         A diskless host loses its records with a boot.
         """
@@ -223,8 +227,8 @@ class _ActionWatch:
 
     def build_timeout_result(self, answer: KitAnswer) -> ExecutionResult:
         if self.remedy.completion.kind == "new_boot" and answer.word == "done" and self.same_boot:
-            late = f"the host still runs the same boot {self.remedy.completion.seconds} seconds after the command"
-            return ExecutionResult("failed", answer.exit_status, answer.output, late)
+            explanation = f"the host still runs the same boot {self.remedy.completion.seconds} seconds after the command"
+            return ExecutionResult("failed", answer.exit_status, answer.output, explanation)
         return ExecutionResult(
             "unknown", output=answer.output, says=f"no final answer from {self.action.via} in time: {answer.says or answer.word}"
         )
@@ -244,8 +248,10 @@ def _build_result_by_status(remedy: Remedy, answer: KitAnswer) -> ExecutionResul
     refusal = explain_refusal(remedy, answer.output)
     if answer.exit_status == 0 and not refusal:
         return ExecutionResult("done", 0, answer.output)
-    late = "it did not end within its time limit" if answer.exit_status in TIMEOUT_STATUSES else ""
-    return ExecutionResult("failed", answer.exit_status, answer.output, refusal or late or f"it exited with status {answer.exit_status}")
+    timeout_text = "it did not end within its time limit" if answer.exit_status in TIMEOUT_STATUSES else ""
+    return ExecutionResult(
+        "failed", answer.exit_status, answer.output, refusal or timeout_text or f"it exited with status {answer.exit_status}"
+    )
 
 
 def explain_refusal(remedy: Remedy, output: str) -> str:

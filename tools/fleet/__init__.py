@@ -1,1 +1,3 @@
-"""Many checks on many hosts at once; trouble becomes a fact, never an exception. May import the checks, the inventory and what all tools share."""
+"""Run many checks on many hosts at once. Trouble with a host becomes a fact, never an exception.
+May import the checks, the inventory and the modules that all tools share.
+"""

@@ -23,7 +23,7 @@ class _HostCache:
 
     boot_id: str = ""
     generation: int = 0
-    kept: dict[str, _CachedAnswer] = field(default_factory=dict)
+    answers: dict[str, _CachedAnswer] = field(default_factory=dict)
 
 
 class AnswerCache:
@@ -36,7 +36,7 @@ class AnswerCache:
 
     def get_answer(self, host: str, check: str) -> CheckAnswer | None:
         """Return the cached answer with zero cost, or None."""
-        cached = self._get_host(host).kept.get(check)
+        cached = self._get_host(host).answers.get(check)
         return replace(cached.answer, cached=True, seconds=0.0) if cached and cached.until > self._clock.now() else None
 
     def get_generation(self, host: str) -> int:
@@ -47,10 +47,10 @@ class AnswerCache:
         """Store an answer, unless the host was changed meanwhile."""
         host_cache = self._get_host(answer.host)
         if host_cache.generation == generation:
-            host_cache.kept[answer.check] = _CachedAnswer(answer, self._clock.now() + self._lifetime)
+            host_cache.answers[answer.check] = _CachedAnswer(answer, self._clock.now() + self._lifetime)
 
     def list_naming_facts(self, host: str) -> list[Fact]:
-        cached_answers = self._get_host(host).kept.values()
+        cached_answers = self._get_host(host).answers.values()
         return [fact for cached_answers in cached_answers for fact in cached_answers.answer.facts if fact.key in NAMING_KEYS]
 
     def get_boot_id(self, host: str) -> str:
@@ -60,24 +60,24 @@ class AnswerCache:
         """Record the boot id; a new boot drops the old answers."""
         host_cache = self._get_host(host)
         if host_cache.boot_id and host_cache.boot_id != boot_id:
-            host_cache.kept.clear()
+            host_cache.answers.clear()
         host_cache.boot_id = boot_id
 
     def forget_host(self, host: str) -> None:
         """Drop the host's answers, also of running checks."""
         host_cache = self._get_host(host)
-        host_cache.kept.clear()
+        host_cache.answers.clear()
         host_cache.generation += 1
 
     def invalidate_before(self, hosts: Iterable[str], since: datetime) -> None:
         """Drop these hosts' answers older than `since`."""
         for host_cache in (self._hosts[host] for host in hosts if host in self._hosts):
-            host_cache.kept = {check: cached for check, cached in host_cache.kept.items() if cached.until - self._lifetime >= since}
+            host_cache.answers = {check: cached for check, cached in host_cache.answers.items() if cached.until - self._lifetime >= since}
 
     def drop_expired(self) -> None:
         now = self._clock.now()
         for host_cache in self._hosts.values():
-            host_cache.kept = {check: cached for check, cached in host_cache.kept.items() if cached.until > now}
+            host_cache.answers = {check: cached for check, cached in host_cache.answers.items() if cached.until > now}
 
     def _get_host(self, host: str) -> _HostCache:
         return self._hosts.setdefault(host, _HostCache())

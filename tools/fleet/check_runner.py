@@ -43,8 +43,8 @@ class CommandRunner:
 
     def list_commands(self, host: Host, check: Check) -> list[Command]:
         """Return the commands for this host's scheduler, Slurm by default."""
-        own = "kubernetes" if host.scheduler == "kubernetes" else "slurm"
-        return [command for command in check.asked if command.scheduler in ("", own)]
+        scheduler = "kubernetes" if host.scheduler == "kubernetes" else "slurm"
+        return [command for command in check.asked if command.scheduler in ("", scheduler)]
 
     def list_missing_targets(self, host: Host, check: Check) -> list[str]:
         """Return the settings that the site lacks; commands that need them are not run."""
@@ -55,15 +55,15 @@ class CommandRunner:
         """Run one command. `more` slots never override the inventory's."""
         slots = {**(more or {}), **self.build_slots(host)}
         argv = (*LOOK_COMMAND, f"{check.id}.{command.name}") if command.privileged and host.kit else command.fill_argv(slots)
-        way = self._transport if check.exclusive else self._passive_transport
+        transport = self._transport if check.exclusive else self._passive_transport
         if command.scheduler == "kubernetes":
-            return await self._run_on_controller(host, check, argv, way)
-        return await way.run(host.name, argv, timeout=check.timeout, cap=check.cap)
+            return await self._run_on_controller(host, check, argv, transport)
+        return await transport.run(host.name, argv, timeout=check.timeout, cap=check.cap)
 
-    async def _run_on_controller(self, host: Host, check: Check, argv: tuple[str, ...], way: Transport) -> CommandResult:
+    async def _run_on_controller(self, host: Host, check: Check, argv: tuple[str, ...], transport: Transport) -> CommandResult:
         """Run where kubectl is. An unreachable controller says nothing about the host."""
         try:
-            return await way.run(host.controller, argv, timeout=check.timeout, cap=check.cap)
+            return await transport.run(host.controller, argv, timeout=check.timeout, cap=check.cap)
         except Unreachable as error:
             return CommandResult(b"", format_unasked_controller(host.controller, error.why).encode(), 1)
 
@@ -72,10 +72,11 @@ class CommandRunner:
         slots = self.build_slots(host)
         commands = [command for command in self.list_commands(host, check) if not command.find_missing_target(slots)]
         if check.exclusive or len(commands) == 1:
-            rans = [await self.run(host, check, command) for command in commands]
+            results = [await self.run(host, check, command) for command in commands]
         else:
-            rans = await asyncio.gather(*(self.run(host, check, command) for command in commands))
-        had = dict(zip(commands, rans, strict=True))
-        short = [stand_in for command, result in had.items() if result.truncated and (stand_in := check.find_stand_in(command))]
-        more = await asyncio.gather(*(self.run(host, check, command) for command in short))
-        return had | dict(zip(short, more, strict=True))
+            results = await asyncio.gather(*(self.run(host, check, command) for command in commands))
+        result_by_command = dict(zip(commands, results, strict=True))
+        truncated = [command for command, result in result_by_command.items() if result.truncated]
+        stand_ins = [stand_in for command in truncated if (stand_in := check.find_stand_in(command))]
+        stand_in_results = await asyncio.gather(*(self.run(host, check, command) for command in stand_ins))
+        return result_by_command | dict(zip(stand_ins, stand_in_results, strict=True))

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import islice
 
 from tools.checks.check_types import BadSlot, Check, Command
 from tools.clock import Clock
@@ -37,7 +38,7 @@ class FleetRequest:
     on_answer: AnswerCallback | None = None
     fresh: bool = False
     permitted: bool = False
-    heard: set[str] = field(default_factory=set)  # hosts that have answered at least one check
+    answered_hosts: set[str] = field(default_factory=set)  # hosts that have answered at least one check
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class CheckLimits:
 
 
 class Fleet:
-    """The runner of checks.
+    """Run checks on the hosts of the inventory.
 
     `lifetime`: re-use of a passive answer on the same boot. `lanes`: concurrent commands per host, for the makespan.
     `passive_transport`: separate transport for passive checks. `limits`: bounds on waiting.
@@ -87,7 +88,7 @@ class Fleet:
         self._skus = skus or {}
         self._reservations = reservations or LocalGpuReservations()
         self._commands = CommandRunner(transport, self._passive_transport, self._skus)
-        self._memory = AnswerCache(clock, lifetime)
+        self._cache = AnswerCache(clock, lifetime)
         self._lanes = lanes
         self._max_hosts = max_hosts
         self._hosts_at_once = Ramp(max_hosts)
@@ -103,11 +104,11 @@ class Fleet:
 
     def forget_host(self, host: str) -> None:
         """Drop the answers of a host that was changed."""
-        self._memory.forget_host(host)
+        self._cache.forget_host(host)
 
     def invalidate_before(self, hosts: Iterable[str], since: datetime) -> None:
         """Drop answers older than `since`, when people report a change on these hosts."""
-        self._memory.invalidate_before(hosts, since)
+        self._cache.invalidate_before(hosts, since)
 
     async def run_checks(
         self,
@@ -122,40 +123,43 @@ class Fleet:
 
         Exclusive checks run on idle GPUs only, unless people `permitted` them on GPUs in use.
         """
-        self._memory.drop_expired()
+        self._cache.drop_expired()
         request = FleetRequest(incident, on_answer, fresh, permitted)
         joint = [ask for ask in dict.fromkeys(asks) if self._checks[ask.check].together]
-        alone = [ask for ask in asks if not self._checks[ask.check].together]
-        answers = await self._ask_all_hosts(request, self._group_by_host(alone))
+        single = [ask for ask in asks if not self._checks[ask.check].together]
+        answers = await self._ask_all_hosts(request, self._group_by_host(single))
         for name in dict.fromkeys(ask.check for ask in joint):
             answers += await self._run_joint(request, self._checks[name], [ask.host for ask in joint if ask.check == name])
         return self._build_fleet_answers(tuple(answers))
 
-    async def _ask_all_hosts(self, request: FleetRequest, by_host: Mapping[str, list[Check]]) -> list[CheckAnswer]:
+    async def _ask_all_hosts(self, request: FleetRequest, checks_by_host: Mapping[str, list[Check]]) -> list[CheckAnswer]:
         """Give up unconnected hosts after `silent_seconds` once all others are done; connected hosts run to their end."""
         loop = asyncio.get_running_loop()
-        ends = loop.time() + self._limits.silent_seconds
-        asking = {asyncio.create_task(self._ask_host(request, host, checks)): host for host, checks in by_host.items()}
+        gives_up_at = loop.time() + self._limits.silent_seconds
+        host_by_task = {asyncio.create_task(self._ask_host(request, host, checks)): host for host, checks in checks_by_host.items()}
         try:
-            waiting = set(asking)
+            waiting = set(host_by_task)
             while waiting:
-                late = request.heard and self._are_unreached(asking[task] for task in waiting)
-                seconds_left = max(0.0, ends - loop.time()) if late else None
+                are_silent = request.answered_hosts and self._are_unreached(host_by_task[task] for task in waiting)
+                seconds_left = max(0.0, gives_up_at - loop.time()) if are_silent else None
                 finished, waiting = await asyncio.wait(waiting, timeout=seconds_left, return_when=asyncio.FIRST_COMPLETED)
-                if late and not finished and self._are_unreached(asking[task] for task in waiting):
+                if are_silent and not finished and self._are_unreached(host_by_task[task] for task in waiting):
                     break
-            return [answer for task, host in asking.items() for answer in await self._give_up_host(task, request, host, by_host[host])]
+            answers: list[CheckAnswer] = []
+            for task, host in host_by_task.items():
+                answers += await self._get_answers_or_give_up(task, request, host, checks_by_host[host])
+            return answers
         finally:
-            for task in asking:
+            for task in host_by_task:
                 task.cancel()
-            await asyncio.gather(*asking, return_exceptions=True)
+            await asyncio.gather(*host_by_task, return_exceptions=True)
 
     def _are_unreached(self, hosts: Iterable[str]) -> bool:
-        """False if the transport cannot tell."""
+        """Return whether none of the hosts is connected; False if the transport cannot tell."""
         reached: Callable[[str], bool] = getattr(self._passive_transport, "reached", lambda host: True)
         return not any(map(reached, hosts))
 
-    async def _give_up_host(
+    async def _get_answers_or_give_up(
         self, task: "asyncio.Task[list[CheckAnswer]]", request: FleetRequest, host: str, checks: Sequence[Check]
     ) -> list[CheckAnswer]:
         if task.done():
@@ -173,60 +177,61 @@ class Fleet:
         Memory stays bounded for a large fleet: nothing is cached, and a host is asked only as the consumer takes
         earlier answers.
         """
-        room = asyncio.Semaphore(self._max_hosts + MAX_FINISHED_HOSTS)
+        slots = asyncio.Semaphore(self._max_hosts + MAX_FINISHED_HOSTS)
         finished: asyncio.Queue[asyncio.Task[list[CheckAnswer]]] = asyncio.Queue()
         request = FleetRequest(incident, fresh=True)
 
-        async def ask(host: str, checks: list[Check]) -> list[CheckAnswer]:
-            await room.acquire()
+        async def ask_host(host: str, checks: list[Check]) -> list[CheckAnswer]:
+            await slots.acquire()
             answers = await self._ask_host(request, host, checks)
             self.forget_host(host)
             return answers
 
-        asking = {asyncio.create_task(ask(host, checks)) for host, checks in self._group_by_host(asks).items()}
-        for task in asking:
+        running = {asyncio.create_task(ask_host(host, checks)) for host, checks in self._group_by_host(asks).items()}
+        for task in running:
             task.add_done_callback(finished.put_nowait)
         try:
-            while asking:
+            while running:
                 task = await finished.get()
-                asking.discard(task)
+                running.discard(task)
                 yield tuple(task.result())
-                room.release()
+                slots.release()
         finally:
-            for task in asking:
+            for task in running:
                 task.cancel()
-            await asyncio.gather(*asking, return_exceptions=True)
+            await asyncio.gather(*running, return_exceptions=True)
 
     def _group_by_host(self, asks: Sequence[CheckRequest]) -> dict[str, list[Check]]:
-        by_host: dict[str, list[Check]] = {}
+        checks_by_host: dict[str, list[Check]] = {}
         for ask in dict.fromkeys(asks):
-            by_host.setdefault(ask.host, []).append(self._checks[ask.check])
-        return by_host
+            checks_by_host.setdefault(ask.host, []).append(self._checks[ask.check])
+        return checks_by_host
 
     async def _ask_host(self, request: FleetRequest, host: str, checks: list[Check]) -> list[CheckAnswer]:
         """Run passive checks concurrently, then exclusive ones one after another."""
         async with self._hosts_at_once.slot():
             passive = [check for check in checks if not check.exclusive]
             answers = list(await asyncio.gather(*(self._run_and_report(request, host, check) for check in passive)))
-            for check in (check for check in checks if check.exclusive):
+            exclusive = [check for check in checks if check.exclusive]
+            for check in exclusive:
                 answers.append(await _report_answer(await self._run_exclusive(request, host, check), request))
             return self._name_devices(host, answers)
 
     async def _run_and_report(self, request: FleetRequest, host: str, check: Check) -> CheckAnswer:
         answer = await self._get_or_run(request, host, check)
         if not answer.could_not:
-            request.heard.add(host)
+            request.answered_hosts.add(host)
         return await _report_answer(answer, request)
 
     async def _run_exclusive(self, request: FleetRequest, host: str, check: Check) -> CheckAnswer:
         async with reserve_idle_hosts(
             (host,), check, self._reservations, None if request.permitted else self._build_passive_runner(request)
         ) as permit:
-            spent = permit.seconds.get(host, 0.0)
+            permit_seconds = permit.seconds.get(host, 0.0)
             if not permit.free:
-                return self._build_skipped_answer(host, check, permit.uses[host], spent)
+                return self._build_skipped_answer(host, check, permit.uses[host], permit_seconds)
             answer = await self._get_or_run(request, host, check)
-            return replace(answer, seconds=answer.seconds + spent)
+            return replace(answer, seconds=answer.seconds + permit_seconds)
 
     async def _run_joint(self, request: FleetRequest, check: Check, hosts: Sequence[str]) -> list[CheckAnswer]:
         now, reader = self._clock.now(), OutputReader(self._evidence, request.incident)
@@ -239,7 +244,7 @@ class Fleet:
         return [await _report_answer(self._date_answer(answer, now), request) for answer in answers]
 
     def _date_answer(self, answer: CheckAnswer, now: datetime) -> CheckAnswer:
-        boot = self._memory.get_boot_id(answer.host)
+        boot = self._cache.get_boot_id(answer.host)
         facts = (replace(fact, host=answer.host, time=fact.time or now, boot_id=fact.boot_id or boot) for fact in answer.facts)
         return replace(answer, facts=tuple(facts))
 
@@ -262,23 +267,18 @@ class Fleet:
         """Rename PCI addresses to gpuN and mlx5_N by this host's facts, new or cached, else by its SKU's bus table."""
         known_host = self._inventory.hosts.get(host)
         sku = self._skus.get(known_host.sku) if known_host else None
-        naming_facts = self._memory.list_naming_facts(host)
-        facts = name_devices([*naming_facts, *(fact for answer in answers for fact in answer.facts)], sku.bus if sku else ())[
-            len(naming_facts) :
-        ]
-        named_facts = []
-        for answer in answers:
-            named_facts.append(replace(answer, facts=tuple(facts[: len(answer.facts)])))
-            facts = facts[len(answer.facts) :]
-        return named_facts
+        naming_facts = self._cache.list_naming_facts(host)
+        new_facts = [fact for answer in answers for fact in answer.facts]
+        renamed_facts = iter(name_devices([*naming_facts, *new_facts], sku.bus if sku else ())[len(naming_facts) :])
+        return [replace(answer, facts=tuple(islice(renamed_facts, len(answer.facts)))) for answer in answers]
 
     async def _get_or_run(self, request: FleetRequest, host: str, check: Check) -> CheckAnswer:
-        if not request.fresh and (cached := self._memory.get_answer(host, check.id)):
+        if not request.fresh and (cached := self._cache.get_answer(host, check.id)):
             return cached
-        generation = self._memory.get_generation(host)
+        generation = self._cache.get_generation(host)
         answer = await self._run_check(request, host, check)
         if not answer.could_not and not check.exclusive:
-            self._memory.put_answer(answer, generation)
+            self._cache.put_answer(answer, generation)
         return answer
 
     async def _run_check(self, request: FleetRequest, host: str, check: Check) -> CheckAnswer:
@@ -286,41 +286,41 @@ class Fleet:
         if known_host is None:
             return build_unobserved_answer(host, check, Status.UNREACHABLE, "not in the inventory", self._clock.now(), AccessBarrier.SITE)
         try:
-            rans = await self._commands.run_all(known_host, check)
+            results = await self._commands.run_all(known_host, check)
         except Unreachable as error:
             return build_unobserved_answer(host, check, error.status, error.why, self._clock.now(), error.barrier)
         except BadSlot as error:
             return build_unobserved_answer(host, check, Status.DENIED, f"refused to put {error} on a command line", self._clock.now())
-        return await self._read_answer(request, known_host, check, rans)
+        return await self._read_answer(request, known_host, check, results)
 
-    async def _read_answer(self, request: FleetRequest, host: Host, check: Check, rans: Mapping[Command, CommandResult]) -> CheckAnswer:
+    async def _read_answer(self, request: FleetRequest, host: Host, check: Check, results: Mapping[Command, CommandResult]) -> CheckAnswer:
         now = self._clock.now()
-        seconds = sum(result.seconds for result in rans.values())
-        if check.exclusive and (absent := find_missing_tool(check, rans)):
-            return CheckAnswer(host.name, check.id, (absent.locate(host.name, time=now),), seconds, absent.line)
+        seconds = sum(result.seconds for result in results.values())
+        if check.exclusive and (missing_tool := find_missing_tool(check, results)):
+            return CheckAnswer(host.name, check.id, (missing_tool.locate(host.name, time=now),), seconds, missing_tool.line)
         # The check that reads the boot id dates its own facts; all others belong to the known boot.
         # Dating them here saves a second copy of each.
-        boot = "" if "host.boot_id" in check.establishes else self._memory.get_boot_id(host.name)
+        boot = "" if "host.boot_id" in check.establishes else self._cache.get_boot_id(host.name)
         facts = [build_no_target_fact(check, name) for name in self._commands.list_missing_targets(host, check)]
-        facts += await OutputReader(self._evidence, request.incident).read_check_facts(host.name, check, rans, now, boot)
+        facts += await OutputReader(self._evidence, request.incident).read_check_facts(host.name, check, results, now, boot)
         answer = build_answer(
-            host.name, check, facts, now, self._memory.get_boot_id(host.name), seconds, find_nothing_installed(check, rans)
+            host.name, check, facts, now, self._cache.get_boot_id(host.name), seconds, find_nothing_installed(check, results)
         )
         if boot := find_boot_id(answer.facts):
-            self._memory.set_boot_id(host.name, boot)
+            self._cache.set_boot_id(host.name, boot)
         return answer
 
     def _build_fleet_answers(self, answers: tuple[CheckAnswer, ...]) -> FleetAnswers:
         fresh_answers = [answer for answer in answers if not answer.cached]
-        by_host: dict[str, list[float]] = defaultdict(list)
+        seconds_by_host: dict[str, list[float]] = defaultdict(list)
         for answer in fresh_answers:
-            by_host[answer.host].append(answer.seconds)
-        exclusive = sum(a.seconds * self._get_gpu_count(a.host) for a in fresh_answers if self._checks[a.check].exclusive)
+            seconds_by_host[answer.host].append(answer.seconds)
+        exclusive_answers = [answer for answer in fresh_answers if self._checks[answer.check].exclusive]
         return FleetAnswers(
             answers,
-            sum(a.seconds for a in fresh_answers),
-            max((compute_makespan(spent, self._lanes) for spent in by_host.values()), default=0.0),
-            exclusive,
+            check_seconds=sum(answer.seconds for answer in fresh_answers),
+            makespan_seconds=max((compute_makespan(seconds, self._lanes) for seconds in seconds_by_host.values()), default=0.0),
+            exclusive_gpu_seconds=sum(answer.seconds * self._get_gpu_count(answer.host) for answer in exclusive_answers),
         )
 
     def _get_gpu_count(self, host: str) -> int:

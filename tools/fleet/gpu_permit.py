@@ -37,19 +37,19 @@ class LocalGpuReservations:
     """Reservations within one process."""
 
     clock: Callable[[], float] = time.monotonic
-    _held: dict[str, tuple[str, float]] = field(default_factory=dict)
+    _reservations: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     async def reserve_host(self, host: str, seconds: float) -> str | None:
         now = self.clock()
-        if host in self._held and self._held[host][1] > now:
+        if host in self._reservations and self._reservations[host][1] > now:
             return None
         token = secrets.token_hex(8)
-        self._held[host] = (token, now + seconds)
+        self._reservations[host] = (token, now + seconds)
         return token
 
     async def release_host(self, host: str, token: str) -> None:
-        if host in self._held and self._held[host][0] == token:
-            del self._held[host]
+        if host in self._reservations and self._reservations[host][0] == token:
+            del self._reservations[host]
 
 
 @asynccontextmanager
@@ -88,7 +88,7 @@ RunPassiveCheck = Callable[[str, str], Awaitable[tuple[Sequence[Fact], float]]]
 async def reserve_idle_hosts(
     hosts: Iterable[str], check: Check, reservations: GpuReservations, run_passive: RunPassiveCheck | None
 ) -> AsyncIterator[Permit]:
-    """Reserve the hosts and read whether they are idle. `looked` is None with people's permission."""
+    """Reserve the hosts and read whether they are idle. `run_passive` is None with people's permission."""
     async with reserve_hosts(hosts, check, reservations) as uses:
         spent: dict[str, float] = {}
         if run_passive:
@@ -99,6 +99,6 @@ async def reserve_idle_hosts(
         yield Permit(uses, spent)
 
 
-async def _read_gpu_use(host: str, looked: RunPassiveCheck) -> tuple[GpuUse, float]:
-    answers = await asyncio.gather(*(looked(host, name) for name in IDLE_CHECKS))
+async def _read_gpu_use(host: str, run_passive: RunPassiveCheck) -> tuple[GpuUse, float]:
+    answers = await asyncio.gather(*(run_passive(host, name) for name in IDLE_CHECKS))
     return classify_gpu_use([fact for facts, _ in answers for fact in facts]), max(seconds for _, seconds in answers)

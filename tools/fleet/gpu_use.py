@@ -23,8 +23,8 @@ class GpuUse:
 def classify_gpu_use(facts: Iterable[Fact]) -> GpuUse:
     """Classify fresh facts of IDLE_CHECKS. No reading is not idle."""
     fresh_facts = [fact for fact in facts if not fact.stale]
-    if using := [fact for fact in fresh_facts if _shows_use(fact)]:
-        return GpuUse("busy", f"{len({f.device for f in using})} of its GPUs are in use: {_format_use(using[0])}")
+    if using_facts := [fact for fact in fresh_facts if _shows_use(fact)]:
+        return GpuUse("busy", f"{len({fact.device for fact in using_facts})} of its GPUs are in use: {_format_use(using_facts[0])}")
     if any(fact.key == "smi.error" and fact.value in UNUSABLE_GPU_ERRORS for fact in fresh_facts):
         return GpuUse()
     if not any(fact.key == "gpu.processes" and fact.status is Status.OK for fact in fresh_facts):

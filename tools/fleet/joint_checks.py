@@ -42,27 +42,31 @@ async def run_joint_check(
     assert check.together is not None
     known_hosts = [host for host in hosts if host in inventory.hosts]
     async with reserve_idle_hosts(known_hosts, check, reservations, None if permitted else context.run_passive) as permit:
-        parties = await asyncio.gather(
+        participants = await asyncio.gather(
             *(_build_participant(inventory.hosts[host], context, skus) for host in known_hosts if host in permit.free)
         )
-        joint = await check.together(parties, _build_command_runner(check, context, inventory, now)) if parties else JointResult({})
+        joint = (
+            await check.together(participants, _build_command_runner(check, context, inventory, now)) if participants else JointResult({})
+        )
     return [_build_answer(check, host, permit, joint) for host in hosts]
 
 
 def _build_answer(check: Check, host: str, permit: Permit, joint: JointResult) -> CheckAnswer:
-    spent = permit.seconds.get(host, 0.0)
+    permit_seconds = permit.seconds.get(host, 0.0)
     if host not in permit.uses:
         return _build_single_answer(check, host, build_unobserved_fact(check.id, Status.UNREACHABLE, "not in the inventory"), 0.0)
     use = permit.uses[host]
     if use.why:
-        return _build_single_answer(check, host, build_skipped_fact(check, use.why, f"{check.id} was not run on {host}: {use.says}"), spent)
+        return _build_single_answer(
+            check, host, build_skipped_fact(check, use.why, f"{check.id} was not run on {host}: {use.says}"), permit_seconds
+        )
     if host in joint.missing:
         return _build_single_answer(
-            check, host, build_skipped_fact(check, "no_tool", f"{check.id} needs {check.tool}"), joint.seconds + spent
+            check, host, build_skipped_fact(check, "no_tool", f"{check.id} needs {check.tool}"), joint.seconds + permit_seconds
         )
     facts = tuple(joint.facts.get(host, ()))
     reasons = "; ".join(dict.fromkeys(fact.line for fact in facts if not fact.key))
-    return CheckAnswer(host, check.id, facts, joint.seconds + spent, reasons)
+    return CheckAnswer(host, check.id, facts, joint.seconds + permit_seconds, reasons)
 
 
 def _build_single_answer(check: Check, host: str, fact: Fact, seconds: float) -> CheckAnswer:
@@ -70,17 +74,19 @@ def _build_single_answer(check: Check, host: str, fact: Fact, seconds: float) ->
 
 
 async def _build_participant(host: Host, context: JointCheckContext, skus: Mapping[str, Sku]) -> CheckParticipant:
-    """List only adapters with an active port."""
+    """Describe a host to the check, with only those adapters that have an active port."""
     sku = skus.get(host.sku)
     ports, _ = await context.run_passive(host.name, "ibstat")
-    up = sorted({fact.device for fact in ports if fact.key == "ib.state" and fact.device and fact.value == "Active"})
+    active_adapters = sorted({fact.device for fact in ports if fact.key == "ib.state" and fact.device and fact.value == "Active"})
     expects: Callable[[str], object] = (lambda key: sku.get_expected(key, None)) if sku else (lambda key: None)
     leaf = host.leaf or await _find_leaf(host.name, context)
-    return CheckParticipant(host.name, host.address, sku.gpus if sku else 8, leaf, host.launcher, host.controller, tuple(up), expects)
+    return CheckParticipant(
+        host.name, host.address, sku.gpus if sku else 8, leaf, host.launcher, host.controller, tuple(active_adapters), expects
+    )
 
 
 async def _find_leaf(host: str, context: JointCheckContext) -> str:
-    """A cached answer suffices: cabling does not change during an incident."""
+    """Return the host's leaf switch. A cached answer suffices: cabling does not change during an incident."""
     facts, _ = await context.run_cached(host, "fabric")
     return next((str(fact.value) for fact in facts if fact.key == "fabric.leaf" and fact.value), "")
 
@@ -88,7 +94,7 @@ async def _find_leaf(host: str, context: JointCheckContext) -> str:
 def _build_command_runner(check: Check, context: JointCheckContext, inventory: Inventory, now: datetime) -> RunNamedCommand:
     commands = {command.name: command for command in check.commands}
 
-    async def say(name: str, host: str, slots: Mapping[str, str]) -> CommandFacts:
+    async def run_command(name: str, host: str, slots: Mapping[str, str]) -> CommandFacts:
         known_host = inventory.hosts.get(host)
         if known_host is None:
             return CommandFacts((build_unobserved_fact(check.id, Status.UNREACHABLE, f"{host} is not in the inventory", host),))
@@ -101,4 +107,4 @@ def _build_command_runner(check: Check, context: JointCheckContext, inventory: I
         facts = await context.reader.read_command_facts(host, check, commands[name], result, now)
         return CommandFacts(tuple(facts), result.seconds, is_missing_program(result))
 
-    return say
+    return run_command

@@ -31,22 +31,24 @@ class OutputReader:
         return [fact.locate(host, time=now, boot_id=fact.boot_id or boot_id, sha256=sha) for fact in facts]
 
     async def read_check_facts(
-        self, host: str, check: Check, rans: Mapping[Command, CommandResult], now: datetime, boot_id: str
+        self, host: str, check: Check, results: Mapping[Command, CommandResult], now: datetime, boot_id: str
     ) -> list[Fact]:
         """Return the facts of all commands. Where a stand-in was read, it decides what a truncated output lacks."""
         facts_by_command = {
-            command: await self.read_command_facts(host, check, command, result, now, boot_id) for command, result in rans.items()
+            command: await self.read_command_facts(host, check, command, result, now, boot_id) for command, result in results.items()
         }
-        for command, stand_in in ((command, check.find_stand_in(command)) for command in rans):
-            if stand_in and stand_in in rans and _stand_in_was_read(facts_by_command[stand_in], command, stand_in, rans[stand_in]):
-                is_readable = not any(fact.status.blind for fact in facts_by_command[stand_in])
-                cut = build_truncated_fact(check, command, stand_in).locate(
-                    host, time=now, boot_id=boot_id, sha256=_find_digest(facts_by_command[command])
-                )
-                facts_by_command[command] = [
-                    *(fact for fact in facts_by_command[command] if fact.status is Status.OK),
-                    *([cut] if is_readable else []),
-                ]
+        for command in results:
+            stand_in = check.find_stand_in(command)
+            if stand_in is None or stand_in not in results:
+                continue
+            if not _stand_in_was_read(facts_by_command[stand_in], command, stand_in, results[stand_in]):
+                continue
+            digest = _find_digest(facts_by_command[command])
+            kept_facts = [fact for fact in facts_by_command[command] if fact.status is Status.OK]
+            if not any(fact.status.blind for fact in facts_by_command[stand_in]):
+                truncated = build_truncated_fact(check, command, stand_in)
+                kept_facts.append(truncated.locate(host, time=now, boot_id=boot_id, sha256=digest))
+            facts_by_command[command] = kept_facts
         return [fact for facts in facts_by_command.values() for fact in facts]
 
     async def _read_command(self, check: Check, command: Command, result: CommandResult) -> tuple[str, Iterable[Fact]]:
@@ -60,14 +62,16 @@ class OutputReader:
             reason = f"{check.id}.{command.name}: exit status {result.exit_status}: {text.strip()[:200]}"
             return sha, facts or [build_unobserved_fact(check.id, Status.UNREADABLE, reason)]
         if is_incomplete(result) and not check.exclusive:
-            facts += (
-                await _parse_output(check, await _redact_output(result.text[: result.text.rfind("\n") + 1]))
-                if check.partial and "\n" in result.text
-                else ()
-            )
-        elif result.stdout.strip() or (problem is None and text.strip() and result.exit_status != 126 and not is_missing_program(result)):
+            if check.partial and "\n" in result.text:
+                complete_lines = result.text[: result.text.rfind("\n") + 1]
+                facts += await _parse_output(check, await _redact_output(complete_lines))
+        elif result.stdout.strip() or (problem is None and text.strip() and _did_program_run(result)):
             facts += await _parse_output(check, text)
         return sha, facts
+
+
+def _did_program_run(result: CommandResult) -> bool:
+    return result.exit_status != 126 and not is_missing_program(result)
 
 
 async def _redact_output(text: str) -> RedactedText:
@@ -76,7 +80,7 @@ async def _redact_output(text: str) -> RedactedText:
 
 
 def _redact_trouble(trouble: Fact | None) -> Fact | None:
-    """The line quotes the host."""
+    """Redact the fact's line, because it quotes the host."""
     return replace(trouble, line=redact(trouble.line)) if trouble else None
 
 
@@ -85,9 +89,10 @@ async def _parse_output(check: Check, text: RedactedText) -> Sequence[Fact]:
 
 
 def _stand_in_was_read(facts: Sequence[Fact], command: Command, stand_in: Command, result: CommandResult) -> bool:
-    """An empty result counts only from the program that printed the truncated output."""
-    nothing = not facts and bool(result.stdout.strip()) and command.argv[0] == stand_in.argv[0]
-    return nothing or any(fact.key for fact in facts)
+    """Return whether the stand-in answered. No facts count only from the program that printed the truncated output."""
+    if facts:
+        return any(fact.key for fact in facts)
+    return bool(result.stdout.strip()) and command.argv[0] == stand_in.argv[0]
 
 
 def _find_digest(facts: Sequence[Fact]) -> str:
@@ -106,12 +111,16 @@ def build_answer(
         facts = check.settle(facts)
     facts = facts or [build_unobserved_fact(check.id, Status.UNREADABLE, f"{check.id}: its commands said nothing")]
     boot = find_boot_id(facts) or known_boot
-    dated = tuple(
-        fact if fact.host and (fact.boot_id or not boot) else fact.locate(host, time=now, boot_id=fact.boot_id or boot, sha256=fact.sha256)
-        for fact in facts
-    )
-    blinds = [fact.line for fact in dated if (not fact.key and fact.status.blind) or is_unobserved_fact(fact)]
-    return CheckAnswer(host, check.id, dated, seconds, could_not="; ".join(dict.fromkeys(blinds)))
+    dated = tuple(_date_fact(fact, host, now, boot) for fact in facts)
+    unobserved_lines = [fact.line for fact in dated if (not fact.key and fact.status.blind) or is_unobserved_fact(fact)]
+    return CheckAnswer(host, check.id, dated, seconds, could_not="; ".join(dict.fromkeys(unobserved_lines)))
+
+
+def _date_fact(fact: Fact, host: str, now: datetime, boot: str) -> Fact:
+    """Add host, time and boot id, unless the fact got them when its command's output was read."""
+    if fact.host and (fact.boot_id or not boot):
+        return fact
+    return fact.locate(host, time=now, boot_id=fact.boot_id or boot, sha256=fact.sha256)
 
 
 def is_unobserved_fact(fact: Fact) -> bool:

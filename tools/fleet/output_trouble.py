@@ -53,34 +53,26 @@ def find_trouble(check: Check, command: Command, result: CommandResult) -> Fact 
 def find_telling_line(complaint: str) -> str:
     """Return the first refusal in a complaint, else its first line."""
     lines = [line.strip() for line in split_lines(clean_output(complaint)) if line.strip()]
-    refusal = (line for line in lines if any(word in line.lower() for word in REFUSAL_TEXTS))
-    return next(refusal, lines[0] if lines else "no reason given")[:200]
+    refusals = [line for line in lines if any(text in line.lower() for text in REFUSAL_TEXTS)]
+    return (refusals or lines or ["no reason given"])[0][:200]
 
 
 def _explain_failure(check: Check, command: Command, result: CommandResult, name: str) -> Fact | None:
-    silent = not result.stdout.strip()
+    has_output = bool(result.stdout.strip())
     complaint = result.stderr.decode("utf-8", "replace").strip()
-    if old := OLD_KIT_PATTERN.search(complaint):
-        reason = f"its node kit is {old[1]}, another than this RackMedic's, and does not know this question: install the newest (`rackmedic node-kit`)"
+    if kit_match := OLD_KIT_PATTERN.search(complaint):
+        reason = f"its node kit is {kit_match[1]}, another than this RackMedic's, and does not know this question: install the newest (`rackmedic node-kit`)"
         return build_unobserved_fact(check.id, Status.DENIED, f"{name}: {reason}")
-    if is_missing_program(result):
-        return (
-            None
-            if command.optional
-            else build_unobserved_fact(check.id, Status.UNREADABLE, f"{name}: {explain_not_started(command, result)}")
-        )
-    if result.exit_status and silent and any(word in complaint.lower() for word in REFUSAL_TEXTS):
+    was_started = not is_missing_program(result)
+    is_refusal = result.exit_status and not has_output and any(text in complaint.lower() for text in REFUSAL_TEXTS)
+    if was_started and is_refusal:
         return build_unobserved_fact(check.id, Status.DENIED, f"{name}: {find_telling_line(complaint)}")
+    if command.optional:
+        return None
+    if not was_started:
+        return build_unobserved_fact(check.id, Status.UNREADABLE, f"{name}: {explain_not_started(command, result)}")
     if result.exit_status == 126:
-        return (
-            None
-            if command.optional
-            else build_unobserved_fact(check.id, Status.UNREADABLE, f"{name}: cannot be run: {find_telling_line(complaint)}")
-        )
-    if silent and not complaint:
-        return (
-            None
-            if command.optional
-            else build_unobserved_fact(check.id, Status.UNREADABLE, f"{name}: no output (exit status {result.exit_status})")
-        )
+        return build_unobserved_fact(check.id, Status.UNREADABLE, f"{name}: cannot be run: {find_telling_line(complaint)}")
+    if not has_output and not complaint:
+        return build_unobserved_fact(check.id, Status.UNREADABLE, f"{name}: no output (exit status {result.exit_status})")
     return None

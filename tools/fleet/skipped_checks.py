@@ -17,22 +17,22 @@ def build_skipped_fact(check: Check, why: SkipReason, says: str) -> Fact:
     return Fact(check.id, "check.skipped", why, line=says[:300], attrs={"text": check.tool} if why == "no_tool" else {})
 
 
-def find_missing_tool(check: Check, rans: Mapping[Command, CommandResult]) -> Fact | None:
+def find_missing_tool(check: Check, results: Mapping[Command, CommandResult]) -> Fact | None:
     """Return the fact that a required command is not installed, with how to get it, or None."""
-    for command, result in rans.items():
+    for command, result in results.items():
         if not command.optional and is_missing_program(result):
             return build_skipped_fact(check, "no_tool", f"{explain_not_started(command, result)}; {check.id} needs {check.tool or 'it'}")
     return None
 
 
-def find_nothing_installed(check: Check, rans: Mapping[Command, CommandResult]) -> Fact | None:
+def find_nothing_installed(check: Check, results: Mapping[Command, CommandResult]) -> Fact | None:
     """Return the fact that no program of a passive check is installed, or None.
 
     With `check.without`, what only such a program would know is absent.
     """
-    if not rans or not all(command.optional and is_missing_program(result) for command, result in rans.items()):
+    if not results or not all(command.optional and is_missing_program(result) for command, result in results.items()):
         return None
-    text = "; ".join(dict.fromkeys(explain_not_started(command, result) for command, result in rans.items()))
+    text = "; ".join(dict.fromkeys(explain_not_started(command, result) for command, result in results.items()))
     if check.without:
         return Fact(check.id, check.without, status=Status.ABSENT, line=text[:300])
     return build_skipped_fact(check, "no_tool", text)
@@ -59,18 +59,20 @@ NODE_KIT_PROGRAMS = ("rackmedic-look", "rackmedic-act")
 
 def is_missing_program(result: CommandResult) -> bool:
     """Return whether the program is missing: exit status 127, or a launcher's message."""
-    return result.exit_status == 127 or (
-        not result.stdout.strip()
-        and bool(_MISSING_PATTERN.search(_decode_stderr(result)) or _BROKEN_PATTERN.search(_decode_stderr(result)))
-    )
+    if result.exit_status == 127:
+        return True
+    stderr = _decode_stderr(result)
+    return not result.stdout.strip() and bool(_MISSING_PATTERN.search(stderr) or _BROKEN_PATTERN.search(stderr))
 
 
 def explain_not_started(command: Command, result: CommandResult) -> str:
     """Return why the command did not start, naming the program."""
-    if broken := _BROKEN_PATTERN.search(_decode_stderr(result)):
-        return f"{_get_program_name(command.argv[0])} cannot be run: {broken[0].strip()}"[:300]
-    match = _MISSING_PATTERN.search(_decode_stderr(result))
-    name = _get_program_name(next((word for word in match.groups() if word), command.argv[0]) if match else command.argv[0])
+    stderr = _decode_stderr(result)
+    if broken_match := _BROKEN_PATTERN.search(stderr):
+        return f"{_get_program_name(command.argv[0])} cannot be run: {broken_match[0].strip()}"[:300]
+    missing_match = _MISSING_PATTERN.search(stderr)
+    quoted_names = list(filter(None, missing_match.groups())) if missing_match else []
+    name = _get_program_name(quoted_names[0] if quoted_names else command.argv[0])
     return "the node kit is not installed" if name in NODE_KIT_PROGRAMS else f"{name} is not installed"
 
 

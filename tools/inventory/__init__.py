@@ -1,1 +1,3 @@
-"""Which hosts there are, how they are reached, what a healthy one shows. May import the checks' slots and the transport's shape."""
+"""The hosts of the fleet, how to reach them, and what a healthy one of each SKU shows.
+May import the checks' slots and the transport protocol.
+"""

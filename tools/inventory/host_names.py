@@ -1,4 +1,4 @@
-"""Names of hosts besides the inventory's: the tenant's alias and the scheduler's node name, and conflicts among them."""
+"""Other names of hosts, the tenant's alias and the scheduler's node name, and conflicts among them."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -64,28 +64,23 @@ class ScheduledHost:
 
 
 def find_scheduling_problems(hosts: Iterable[ScheduledHost]) -> Iterator[tuple[Loc, str]]:
-    """Refuse two hosts with one node name: one would be drained for the other."""
+    """Yield hosts that share a node name, of which one would be drained for the other, and bad or missing settings."""
     scheduled_hosts = list(hosts)
     controllers = {scheduled.controller for scheduled in scheduled_hosts}
-    reported_names: set[str] = set()
+    reported_groups: set[str] = set()
     host_by_name: dict[tuple[str, str], str] = {}
     for scheduled in scheduled_hosts:
-        if (
-            scheduled.scheduler == "kubernetes"
-            and not scheduled.controller
-            and scheduled.host not in controllers
-            and scheduled.group not in reported_names
-        ):
-            reported_names.add(scheduled.group)
+        lacks_controller = scheduled.scheduler == "kubernetes" and not scheduled.controller and scheduled.host not in controllers
+        if lacks_controller and scheduled.group not in reported_groups:
+            reported_groups.add(scheduled.group)
             yield (
                 ("groups", scheduled.group, "scheduler"),
                 f"groups.{scheduled.group}.scheduler: kubernetes needs `controller:`, a host of this inventory with kubectl",
             )
         yield from _find_name_problem(scheduled)
-        if (
-            other := host_by_name.setdefault((scheduled.controller, scheduled.node), scheduled.host)
-        ) != scheduled.host and scheduled.controller:
-            yield ("hosts", scheduled.host), f"hosts.{scheduled.host}.node: {scheduled.node!r} is {other} already"
+        namesake = host_by_name.setdefault((scheduled.controller, scheduled.node), scheduled.host)
+        if namesake != scheduled.host and scheduled.controller:
+            yield ("hosts", scheduled.host), f"hosts.{scheduled.host}.node: {scheduled.node!r} is {namesake} already"
 
 
 def _find_name_problem(scheduled: ScheduledHost) -> Iterator[tuple[Loc, str]]:

@@ -73,7 +73,7 @@ def _expand_numbers(body: str, room: int) -> list[str]:
 
 
 def _split_name(name: str) -> tuple[str, str, str]:
-    """Return prefix, last number as written, rest."""
+    """Return the prefix, the last number as written, and the suffix."""
     match = re.fullmatch(r"(.*?)(\d{1,9})(\D*)", name)
     return (match.group(1), match.group(2), match.group(3)) if match else (name, "", "")
 
@@ -82,21 +82,20 @@ def fold_host_names(names: Iterable[str]) -> str:
     """Fold `gpu-001 gpu-002 n5` to `gpu-[001-002],n5`."""
     numbers: dict[tuple[str, str, bool], list[str]] = {}
     for name in sorted(set(names)):
-        prefix, digits, rest = _split_name(name)
-        numbers.setdefault((prefix, rest, bool(digits)), []).append(digits)
-    return ",".join(_fold_one(prefix, ranges, rest) for (prefix, rest, _), ranges in numbers.items())
+        prefix, digits, suffix = _split_name(name)
+        numbers.setdefault((prefix, suffix, bool(digits)), []).append(digits)
+    return ",".join(_fold_one(prefix, ranges, suffix) for (prefix, suffix, _), ranges in numbers.items())
 
 
-def _fold_one(prefix: str, numbers: list[str], rest: str) -> str:
-    return (
-        f"{prefix}{numbers[0]}{rest}"
-        if len(numbers) == 1
-        else f"{prefix}[{_format_runs(sorted(numbers, key=lambda d: (int(d), len(d))))}]{rest}"
-    )
+def _fold_one(prefix: str, numbers: list[str], suffix: str) -> str:
+    if len(numbers) == 1:
+        return f"{prefix}{numbers[0]}{suffix}"
+    ordered_numbers = sorted(numbers, key=lambda digits: (int(digits), len(digits)))
+    return f"{prefix}[{_format_runs(ordered_numbers)}]{suffix}"
 
 
 def _format_runs(numbers: Sequence[str]) -> str:
-    """`001 002 007` → `001-002,007`."""
+    """Format `001 002 007` as `001-002,007`."""
     runs: list[list[str]] = []
     for number in numbers:
         if runs and number == str(int(runs[-1][-1]) + 1).zfill(len(runs[-1][0])):

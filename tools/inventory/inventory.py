@@ -19,7 +19,10 @@ Scheduler = Literal["slurm", "kubernetes", "none"]
 
 
 class BadInventory(ValueError):
-    """The inventory cannot be used. `problems` holds every fault found, each naming its field and the mend, and its line where a file has it."""
+    """The inventory cannot be used.
+
+    `problems` holds every fault found. Each names its field and the remedy, and its line if it was read from a file.
+    """
 
     def __init__(self, source: str, problems: Sequence[str]) -> None:
         super().__init__("; ".join(problems))
@@ -190,7 +193,7 @@ class Inventory(BaseModel):
         return tuple(name for name in self.hosts if name not in controllers)
 
     def list_group_hosts(self, groups: Iterable[str]) -> tuple[str, ...]:
-        """Return the hosts of these groups; of all if none is given."""
+        """Return the hosts of these groups, or of all groups if none is given."""
         names = list(groups) or list(self.groups)
         return tuple(dict.fromkeys(host for group in names for host in self.groups.get(group, ())))
 
@@ -219,11 +222,12 @@ def parse_inventory(raw: Any, source: str = "inventory", document: Document | No
     if problems:
         raise refuse(problems)
     hosts = {name: _resolve_host(name, groups, file) for name, groups in groups_of.items()}
-    controllers = dict.fromkeys(
-        (*file.slurm, *(host.controller for host in hosts.values() if host.controller and host.scheduler == "slurm"))
-    )
+    controllers = [host.controller for host in hosts.values() if host.controller and host.scheduler == "slurm"]
     return Inventory(
-        hosts=hosts, groups={g: tuple(names) for g, names in members.items()}, channels=file.channels, slurm=tuple(controllers)
+        hosts=hosts,
+        groups={group: tuple(names) for group, names in members.items()},
+        channels=file.channels,
+        slurm=tuple(dict.fromkeys((*file.slurm, *controllers))),
     )
 
 
@@ -243,66 +247,68 @@ def _resolve_groups(file: _InventoryFile) -> tuple[dict[str, list[str]], dict[st
     return members, groups_of, problems
 
 
-def _find_other_problems(raw: Any, wrong: Sequence[Loc]) -> list[Problem]:
-    """Ignore unreadable fields; return nothing if the rest does not validate."""
-    rest = deepcopy(raw)
-    for loc in wrong:
-        _remove_field(rest, loc)
+def _find_other_problems(raw: Any, unreadable_fields: Sequence[Loc]) -> list[Problem]:
+    """Return problems in the fields that can be read; nothing if the rest does not validate."""
+    readable = deepcopy(raw)
+    for loc in unreadable_fields:
+        _remove_field(readable, loc)
     try:
-        _, _, problems = _resolve_groups(_InventoryFile.model_validate(rest))
+        _, _, problems = _resolve_groups(_InventoryFile.model_validate(readable))
     except ValidationError:
         return []
-    return [(loc, problem) for loc, problem in problems if not any(loc[: len(bad)] == bad[: len(loc)] for bad in wrong)]
+    return [(loc, problem) for loc, problem in problems if not any(loc[: len(field)] == field[: len(loc)] for field in unreadable_fields)]
 
 
-def _remove_field(rest: Any, loc: Loc) -> None:
+def _remove_field(node: Any, loc: Loc) -> None:
     for part in loc[:-1]:
-        if isinstance(rest, dict):
-            rest = rest.get(part)
-        elif isinstance(rest, list) and isinstance(part, int) and part < len(rest):
-            rest = rest[part]
+        if isinstance(node, dict):
+            node = node.get(part)
+        elif isinstance(node, list) and isinstance(part, int) and part < len(node):
+            node = node[part]
         else:
             return
-    if loc and isinstance(rest, dict):
-        rest.pop(loc[-1], None)
+    if loc and isinstance(node, dict):
+        node.pop(loc[-1], None)
 
 
 def _expand_groups(file: _InventoryFile) -> tuple[dict[str, list[str]], list[Problem]]:
     groups: dict[str, list[str]] = {}
     problems: list[Problem] = []
-    for name, row in file.groups.items():
+    for name, group in file.groups.items():
         try:
-            groups[name] = expand_host_range(row.hosts)
+            groups[name] = expand_host_range(group.hosts)
         except BadRange as error:
             groups[name] = []
             problems.append((("groups", name, "hosts"), f"groups.{name}.hosts: {error}"))
     return groups, problems
 
 
-def _find_unknown_hosts(known: Collection[str], file: _InventoryFile) -> Iterator[Problem]:
+def _find_unknown_hosts(host_names: Collection[str], file: _InventoryFile) -> Iterator[Problem]:
     for name in file.hosts:
-        if name not in known:
+        if name not in host_names:
             yield ("hosts", name), f"hosts.{name}: is in no group"
-    rows: dict[Loc, HostSettings] = {("defaults",): file.defaults, **{("groups", name): row for name, row in file.groups.items()}}
-    for loc, row in rows.items():
-        if row.controller and row.controller not in known:
-            yield (*loc, "controller"), f"{'.'.join(map(str, loc))}.controller: {row.controller!r} is not a host of this inventory"
-        if row.controller and row.scheduler == "none":
+    settings_by_location: dict[Loc, HostSettings] = {("defaults",): file.defaults}
+    settings_by_location |= {("groups", name): group for name, group in file.groups.items()}
+    for loc, settings in settings_by_location.items():
+        if settings.controller and settings.controller not in host_names:
+            yield (*loc, "controller"), f"{'.'.join(map(str, loc))}.controller: {settings.controller!r} is not a host of this inventory"
+        if settings.controller and settings.scheduler == "none":
             yield (*loc, "scheduler"), f"{'.'.join(map(str, loc))}.scheduler: is none, and `controller:` names who is asked; leave one out"
 
 
 def _iter_scheduled_hosts(groups_of: Mapping[str, Sequence[str]], file: _InventoryFile) -> Iterator[ScheduledHost]:
-    """Skipped if all hosts use Slurm under their own names."""
-    rows = (file.defaults, *file.groups.values(), *file.hosts.values())
-    if any(settings.scheduler for settings in rows) or any(settings.node for settings in file.hosts.values()):
+    """Yield the hosts as their schedulers know them; none if all hosts use Slurm under their own names."""
+    all_settings = (file.defaults, *file.groups.values(), *file.hosts.values())
+    names_scheduler = any(settings.scheduler for settings in all_settings)
+    if names_scheduler or any(settings.node for settings in file.hosts.values()):
         hosts = (_resolve_host(name, groups, file) for name, groups in groups_of.items())
         yield from (ScheduledHost(h.name, h.group, h.scheduler, h.controller, h.node_name, bool(h.node)) for h in hosts)
 
 
 def _iter_aliases(groups_of: Mapping[str, Sequence[str]], file: _InventoryFile) -> Iterator[HostAlias]:
-    for name, row in file.hosts.items():
-        if row.alias and name in groups_of:
-            yield HostAlias(name, row.alias, _find_tenant(groups_of[name], file))
+    for name, settings in file.hosts.items():
+        if settings.alias and name in groups_of:
+            yield HostAlias(name, settings.alias, _find_tenant(groups_of[name], file))
 
 
 def _find_tenant(groups: Iterable[str], file: _InventoryFile) -> str:
@@ -310,16 +316,16 @@ def _find_tenant(groups: Iterable[str], file: _InventoryFile) -> str:
 
 
 def _find_channel_problems(file: _InventoryFile) -> Iterator[Problem]:
-    for i, row in enumerate(file.channels):
-        for group in row.groups:
+    for i, channel in enumerate(file.channels):
+        for group in channel.groups:
             if group not in file.groups:
                 yield ("channels", i, "groups"), f"channels.{i}.groups: there is no group {group!r}"
-        if row.kind == "tenant" and not row.tenant:
+        if channel.kind == "tenant" and not channel.tenant:
             yield ("channels", i), f"channels.{i}.tenant: a tenant channel names its tenant"
 
 
 def _find_tenant_problems(groups_of: Mapping[str, Sequence[str]], file: _InventoryFile) -> Iterator[Problem]:
-    """A host has one tenant, else one tenant's secrets would reach another."""
+    """Yield hosts of several tenants: one tenant's secrets would reach another."""
     for name, groups in groups_of.items():
         tenants = {tenant for group in groups if (tenant := file.groups[group].tenant)}
         if len(tenants) > 1:
@@ -327,18 +333,18 @@ def _find_tenant_problems(groups_of: Mapping[str, Sequence[str]], file: _Invento
 
 
 def _resolve_host(name: str, groups: Sequence[str], file: _InventoryFile) -> Host:
-    """Host settings override groups (the later wins), groups override defaults."""
-    row, settings = file.hosts.get(name, HostRow()), file.defaults
-    for layer in (*(file.groups[group] for group in groups), row):
+    """Build a host. Its own settings override its groups', of which the later wins, and those the defaults."""
+    own_settings, settings = file.hosts.get(name, HostRow()), file.defaults
+    for layer in (*(file.groups[group] for group in groups), own_settings):
         settings = HostSettings(**layer.model_dump(include=set(HostSettings.model_fields))).merge_over(settings)
     if settings.scheduler == "none":
         settings = settings.model_copy(update={"controller": None})
     return Host(
         name=name,
-        address=row.address or name,
-        host_key_alias=row.host_key_alias or "",
-        node=row.node or "",
-        alias=row.alias or "",
+        address=own_settings.address or name,
+        host_key_alias=own_settings.host_key_alias or "",
+        node=own_settings.node or "",
+        alias=own_settings.alias or "",
         group=groups[-1],
         tenant=_find_tenant(groups, file),
         **settings.model_dump(exclude_none=True),

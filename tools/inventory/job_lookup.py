@@ -67,35 +67,37 @@ class SlurmJobFinder:
     async def find_job(self, job: str, is_visible: JobFilter = allow_any_job) -> JobLookup:
         """Look up the job; never raises.
 
-        A job outside `mine` costs the same commands as an unknown one, so timing does not reveal it.
+        A job that `is_visible` rejects costs the same commands as an unknown one, so timing does not reveal it.
         """
         lookups: list[JobLookup] = []
         for place in self._inventory.slurm:
-            lookups.append(await self._find_job_at(place, job, is_visible))
-            if (known_job := lookups[-1].job) and is_visible(known_job.hosts):
-                return lookups[-1]
-        if foreign := next((lookup for lookup in lookups if lookup.job), None):
-            return foreign
+            lookup = await self._find_job_at(place, job, is_visible)
+            if lookup.job and is_visible(lookup.job.hosts):
+                return lookup
+            lookups.append(lookup)
+        foreign = [lookup for lookup in lookups if lookup.job]
+        if foreign:
+            return foreign[0]
         troubles = "; ".join(dict.fromkeys(lookup.could_not for lookup in lookups if lookup.could_not))
         unknown = bool(lookups) and all(lookup.unknown for lookup in lookups)
         return JobLookup(unknown=unknown, accounting=_pick_least_certain(lookups) if unknown else "", could_not=troubles)
 
     async def find_job_hosts(self, job: str, is_visible: JobFilter = allow_any_job) -> JobHosts:
         """Return the job's hosts, or why there are none."""
-        found_job = await self.find_job(job, is_visible)
-        if found_job.job:
-            return JobHosts(found_job.job.hosts, "" if found_job.job.hosts else "no_hosts")
-        if found_job.unknown:
+        lookup = await self.find_job(job, is_visible)
+        if lookup.job:
+            return JobHosts(lookup.job.hosts, "" if lookup.job.hosts else "no_hosts")
+        if lookup.unknown:
             reasons: dict[Accounting, NoHostsReason] = {"off": "accounting_off", "could_not": "accounting_silent"}
-            return JobHosts(why=reasons.get(found_job.accounting, "not_known"))
-        return JobHosts(why="could_not" if found_job.could_not else "nobody")
+            return JobHosts(why=reasons.get(lookup.accounting, "not_known"))
+        return JobHosts(why="could_not" if lookup.could_not else "nobody")
 
     async def _find_job_at(self, place: str, job: str, is_visible: JobFilter) -> JobLookup:
         try:
-            queried_job = parse_job(await self._run_query(place, build_job_argv(job)))
-            if not is_visible(queried_job.hosts):
+            slurm_job = parse_job(await self._run_query(place, build_job_argv(job)))
+            if not is_visible(slurm_job.hosts):
                 await self._find_in_accounting(place, job)
-            return JobLookup(queried_job)
+            return JobLookup(slurm_job)
         except CommandFailed as error:
             if UNKNOWN_JOB_TEXT not in error.complaint.lower():
                 return JobLookup(could_not=str(error))

@@ -27,9 +27,9 @@ class UnknownName:
     tenant: str = ""  # the tenant whose hosts were searched; the name may be another tenant's, which is not revealed
 
 
-def find_suggestions(names: Iterable[str], known: Collection[str], tenant: str = "") -> tuple[UnknownName, ...]:
-    """Return suggestions for unknown names. With `tenant`, `known` holds only its hosts."""
-    return tuple(replace(_build_unknown_name(name, known), tenant=tenant) for name in dict.fromkeys(names))
+def find_suggestions(names: Iterable[str], host_names: Collection[str], tenant: str = "") -> tuple[UnknownName, ...]:
+    """Return suggestions for unknown names. With `tenant`, `host_names` holds only its hosts."""
+    return tuple(replace(_build_unknown_name(name, host_names), tenant=tenant) for name in dict.fromkeys(names))
 
 
 def format_unknown_names(unknown: Sequence[UnknownName]) -> str:
@@ -37,9 +37,12 @@ def format_unknown_names(unknown: Sequence[UnknownName]) -> str:
     tenant = next((name.tenant for name in unknown if name.tenant), "")
     description = f"none of {tenant}'s hosts" if tenant else "not in the inventory"
     absent = [_format_suggestion(name.name, name.nearest) for name in unknown if not name.why]
-    parts = [f"{_format_suggestion(name.name, name.nearest)} cannot be read: {name.why}" for name in unknown if name.why]
-    more = f", … {len(absent) - MAX_LISTED_NAMES} more" if len(absent) > MAX_LISTED_NAMES else ""
-    return "; ".join(([f"{description}: {', '.join(absent[:MAX_LISTED_NAMES])}{more}"] if absent else []) + parts[:MAX_LISTED_NAMES])
+    unreadable = [f"{_format_suggestion(name.name, name.nearest)} cannot be read: {name.why}" for name in unknown if name.why]
+    sentences = unreadable[:MAX_LISTED_NAMES]
+    if absent:
+        more = f", … {len(absent) - MAX_LISTED_NAMES} more" if len(absent) > MAX_LISTED_NAMES else ""
+        sentences.insert(0, f"{description}: {', '.join(absent[:MAX_LISTED_NAMES])}{more}")
+    return "; ".join(sentences)
 
 
 def _format_suggestion(name: str, nearest: Sequence[str]) -> str:
@@ -49,29 +52,31 @@ def _format_suggestion(name: str, nearest: Sequence[str]) -> str:
     return f"{name} (did you mean {f'{first} or {last}' if first else last}?)"
 
 
-def _build_unknown_name(name: str, known: Collection[str]) -> UnknownName:
+def _build_unknown_name(name: str, host_names: Collection[str]) -> UnknownName:
     if "[" not in name:
-        return UnknownName(name, find_nearest_hosts(name, known))
+        return UnknownName(name, find_nearest_hosts(name, host_names))
     try:
         expanded = expand_host_range(name)
     except BadRange as error:
-        return UnknownName(name, _repair_range(name, known), str(error))
+        return UnknownName(name, _repair_range(name, host_names), str(error))
     return UnknownName(name, (), f"{len(expanded)} hosts are too many at once")
 
 
-def find_nearest_hosts(name: str, known: Collection[str]) -> tuple[str, ...]:
+def find_nearest_hosts(name: str, host_names: Collection[str]) -> tuple[str, ...]:
     """Return at most MAX_SUGGESTIONS hosts: equal letters and number, else least edit distance, then number."""
     stem, number, digits = _split_name(name)
     candidates: list[tuple[int, int, str]] = []
-    for host in known:
-        host_stem, their_number, their_digits = _split_name(host)
-        if stem != host_stem and number != their_number:
+    for host in host_names:
+        host_stem, host_number, host_digits = _split_name(host)
+        if stem != host_stem and number != host_number:
             continue
-        far = 0 if (stem, number) == (host_stem, their_number) else compute_edit_distance(f"{stem}{digits}", f"{host_stem}{their_digits}")
-        if far <= MAX_EDIT_DISTANCE:
-            candidates.append((far, abs(number - their_number), host))
-    least = min(candidates, default=(0, 0, ""))[0]
-    return tuple(host for far, _, host in sorted(candidates)[:MAX_SUGGESTIONS] if far == least)
+        distance = 0
+        if (stem, number) != (host_stem, host_number):
+            distance = compute_edit_distance(f"{stem}{digits}", f"{host_stem}{host_digits}")
+        if distance <= MAX_EDIT_DISTANCE:
+            candidates.append((distance, abs(number - host_number), host))
+    least_distance = min(candidates, default=(0, 0, ""))[0]
+    return tuple(host for distance, _, host in sorted(candidates)[:MAX_SUGGESTIONS] if distance == least_distance)
 
 
 def _split_name(name: str) -> tuple[str, int, str]:
@@ -97,14 +102,14 @@ def compute_edit_distance(one: str, other: str) -> int:
     return distances[-1]
 
 
-def _repair_range(text: str, known: Collection[str]) -> tuple[str, ...]:
-    """Order and pad both ends; keep known hosts only."""
+def _repair_range(text: str, host_names: Collection[str]) -> tuple[str, ...]:
+    """Return the range with ordered, padded ends, limited to hosts that exist; empty if none does."""
     try:
         names = expand_host_range(_SPAN_PATTERN.sub(lambda ends: _repair_span(ends[1], ends[2]), text))
     except BadRange:
         return ()
-    real = [name for name in names if name in known]
-    return (fold_host_names(real),) if real else ()
+    existing_names = [name for name in names if name in host_names]
+    return (fold_host_names(existing_names),) if existing_names else ()
 
 
 def _repair_span(first: str, last: str) -> str:

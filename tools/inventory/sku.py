@@ -24,7 +24,7 @@ BUILT_IN_PROFILES = Path(__file__).parent / "profiles"
 
 
 class BadSku(ValueError):
-    """A profile that cannot be used. Lists every problem with its file and line."""
+    """A profile cannot be used. The message lists every problem with its file and line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class Sku:
 
     def get_expected(self, key: str, device: str | None) -> Value:
         """Return the expected value or None. A device's own row wins; null there disables the expectation."""
-        own = self.devices.get(device or "", {})
-        return own[key] if key in own else self.expect.get(key)
+        device_values = self.devices.get(device or "", {})
+        return device_values[key] if key in device_values else self.expect.get(key)
 
     def matches_product(self, product: str) -> bool:
         return any(fnmatch.fnmatch(product.lower(), pattern.lower()) for pattern in self.products)
@@ -63,7 +63,8 @@ def _load_built_in() -> Mapping[str, Sku]:
 def _read_folders(dirs: Iterable[Path]) -> dict[str, Sku]:
     problems = Problems()
     skus: dict[str, Sku] = {}
-    for path in (path for folder in dirs for path in list_yaml_files(folder)):
+    paths = [path for folder in dirs for path in list_yaml_files(folder)]
+    for path in paths:
         document = read_document(path, problems)
         profile = validate_document(document, _ProfileModel, problems) if document else None
         skus |= {profile.name: profile.sku} if profile else {}
@@ -86,11 +87,12 @@ def guess_sku(facts: Iterable[Fact], skus: Mapping[str, Sku]) -> Sku | None:
     count = sum(products.values())
     product = products.most_common(1)[0][0]
 
-    def in_place(sku: Sku) -> bool:
+    def has_bus_addresses(sku: Sku) -> bool:
         return bool(addresses) and addresses <= set(sku.bus)
 
-    fitting = [sku for sku in skus.values() if sku.matches_product(product) and (in_place(sku) or sku.gpus < 2 * count <= 2 * sku.gpus)]
-    return max(fitting, key=lambda sku: (in_place(sku), sku.gpus == count), default=None)
+    same_product = [sku for sku in skus.values() if sku.matches_product(product)]
+    fitting = [sku for sku in same_product if has_bus_addresses(sku) or sku.gpus / 2 < count <= sku.gpus]
+    return max(fitting, key=lambda sku: (has_bus_addresses(sku), sku.gpus == count), default=None)
 
 
 def find_product(facts: Iterable[Fact]) -> str:
@@ -128,11 +130,11 @@ class _ExpectedModel(StrictModel):
 
     @property
     def typed(self) -> Value:
-        """An int becomes a float for float keys."""
+        """The value, as a float if the key's values are floats."""
         fact_key = find_key(self.key)
-        counts = isinstance(self.value, int) and not isinstance(self.value, bool)
-        number: Value = float(self.value) if fact_key and fact_key.kind == "float" and counts else self.value
-        return number
+        is_int = isinstance(self.value, int) and not isinstance(self.value, bool)
+        value: Value = float(self.value) if fact_key and fact_key.kind == "float" and is_int else self.value
+        return value
 
 
 _Rate = Annotated[float, Field(gt=0, le=1e6)]
@@ -140,7 +142,10 @@ _Clock = Annotated[int, Strict(), Field(ge=100, le=10_000)]
 
 
 class _PerformanceModel(StrictModel):
-    """A GPU that the catalogue does not know: TFLOP/s of dense products, GB/s of one direction, Gbit/s of its part of the adapters, MHz."""
+    """A GPU that the catalogue does not know.
+
+    Units: TFLOP/s of dense products, GB/s in one direction, Gbit/s of its share of the adapters, MHz.
+    """
 
     arch: Text = ""
     bf16: _Rate | None = None

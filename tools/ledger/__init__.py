@@ -1,2 +1,3 @@
-"""The approval ledger: who decided what about which action, and the only source of claims, without which no remedy runs. May import actions,
-the clock and kb's redaction."""
+"""The approval ledger: it records each decision about an action and issues the claims without which no remedy runs.
+May import actions, the clock and kb's redaction.
+"""

@@ -33,20 +33,22 @@ class ActionHistory:
 async def read_action_history(redis: Redis, prefix: str, incident: str, since: datetime) -> ActionHistory:
     """Read the events of an incident opened at `since`."""
     events: list[ActionEvent] = []
-    read, needle = 0, f'"incident":"{incident}"'
+    entries_read = 0
+    needle = f'"incident":"{incident}"'
     async for page in _iter_pages_backward(redis, prefix):
-        events += [event for line in reversed(page) if needle in line and (event := _parse_event(line, incident))]
-        read += len(page)
+        newest_first = [_parse_event(line, incident) for line in reversed(page) if needle in line]
+        events += filter(None, newest_first)
+        entries_read += len(page)
         oldest = get_entry_time(page[0])
         if oldest is not None and oldest < since:
             break
-        if read >= MAX_READ_ENTRIES:
+        if entries_read >= MAX_READ_ENTRIES:
             return ActionHistory(tuple(reversed(events)), whole=False)
     return ActionHistory(tuple(reversed(events)))
 
 
 async def _iter_pages_backward(redis: Redis, prefix: str) -> AsyncIterator[list[str]]:
-    """Newest page first, each oldest first. Appends do not shift indices."""
+    """Yield pages of lines, the newest page first, each with its oldest line first. Appends do not shift indices."""
     async with translate_redis_errors():
         end = int(await redis.llen(f"{prefix}audit"))
     while end > 0:

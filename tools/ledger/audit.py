@@ -123,13 +123,13 @@ async def verify_chain(redis: Redis, prefix: str, seal: Seal, posted: Iterable[s
     """Walk the chain and compare its end with the stored head and `posted` heads."""
     length, stored = await read_end(redis, prefix)
     head, count, missing = "", 0, set(posted) - {""}
-    age = {name: years for years, name in enumerate(seal.ids)}
-    youngest = len(age)
+    age_by_key = {key_id: age for age, key_id in enumerate(seal.ids)}  # the present key is 0
+    youngest = len(age_by_key)
     async for signature, line in iter_rows(redis, prefix, length):
-        name = find_signer(seal, head, line, signature)
-        if not name or (age[name] > youngest and parse_line(line).get("event") != STOP_EVENT):
+        key_id = find_signer(seal, head, line, signature)
+        if not key_id or (age_by_key[key_id] > youngest and parse_line(line).get("event") != STOP_EVENT):
             return AuditReport(length, stored, intact=False, broken_at=count, missing_heads=tuple(sorted(missing)))
-        head, count, youngest = signature, count + 1, min(youngest, age[name])
+        head, count, youngest = signature, count + 1, min(youngest, age_by_key[key_id])
         missing.discard(head)
     intact = head == stored and count == length
     return AuditReport(length, stored, intact, None if intact else count, tuple(sorted(missing)))

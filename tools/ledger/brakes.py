@@ -55,32 +55,33 @@ class BrakeStatus:
 
 @dataclass(frozen=True, slots=True)
 class BrakesInForce:
-    """Kill switch, open breakers and claims holding hosts, as stored in Redis.
+    """The kill switch and open breakers (`pulled`) and the approvals whose claims lock hosts, as stored in Redis.
 
     Each audit entry signs their digest; a mismatch with the newest entry means a foreign change.
     """
 
     pulled: frozenset[str] = frozenset()
-    held: frozenset[str] = frozenset()
+    claims: frozenset[str] = frozenset()
 
     @classmethod
-    def from_stored(cls, brakes: Iterable[str], held: Iterable[str]) -> "BrakesInForce":
-        return cls(frozenset(name for name in brakes if name == STOP_BRAKE or name.startswith(BREAKER_PREFIX)), frozenset(held))
+    def from_stored(cls, brakes: Iterable[str], claims: Iterable[str]) -> "BrakesInForce":
+        pulled = frozenset(name for name in brakes if name == STOP_BRAKE or name.startswith(BREAKER_PREFIX))
+        return cls(pulled, frozenset(claims))
 
     @property
     def digest(self) -> str:
-        """128-bit digest; names are length-prefixed."""
-        names = [*sorted(self.pulled), "", *sorted(self.held)]
+        """The first 128 bits of a SHA-256 over the length-prefixed names."""
+        names = [*sorted(self.pulled), "", *sorted(self.claims)]
         return hashlib.sha256("".join(f"{len(name)}:{name}" for name in names).encode()).hexdigest()[:32]
 
     def with_switch(self, brake: str, *, pulled: bool) -> "BrakesInForce":
         return replace(self, pulled=self.pulled | {brake} if pulled else self.pulled - {brake})
 
     def with_claim(self, approval: str) -> "BrakesInForce":
-        return replace(self, held=self.held | {approval})
+        return replace(self, claims=self.claims | {approval})
 
     def without_claim(self, approval: str) -> "BrakesInForce":
-        return replace(self, held=self.held - {approval})
+        return replace(self, claims=self.claims - {approval})
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ class Claim:
             raise TypeError("claims are issued by the ledger alone")
 
     def __reduce__(self) -> NoReturn:
-        """A copy would outlive its fence."""
+        """Refuse to be copied or pickled: a copy would outlive its fence."""
         raise TypeError("a claim cannot be copied or stored; ask the ledger again")
 
 

@@ -62,12 +62,15 @@ class ClockChoice(StrEnum):
 
 
 class ChainRewound(Exception):
-    """The chain does not contain what this process saw in it before. For the ledger, which stops everything."""
+    """The chain lacks an entry that this process saw before. The ledger then stops everything."""
 
 
 @dataclass(frozen=True, slots=True)
 class JournalHead:
-    """Newest signature, current time and brakes. `altered`: the stored brakes are not those that the newest entry signs."""
+    """The newest signature, the current time and the brakes.
+
+    `altered` is True if the stored brakes are not those that the newest entry signs.
+    """
 
     signature: str
     now: datetime
@@ -95,7 +98,10 @@ def build_key_parts(action: Action, group: str) -> KeyParts:
 
 
 class Journal:
-    """The journal. `anchor` receives each new chain length and head; `seen` is the last pair of an earlier process."""
+    """Append to the audit log through the scripts.
+
+    `anchor` receives each new chain length and head; `seen` is the last pair that an earlier process received.
+    """
 
     def __init__(
         self, redis: Redis, seal: Seal, clock: Clock, anchor: Callable[[int, str], None], prefix: str, seen: tuple[int, str] = (0, "")
@@ -124,7 +130,7 @@ class Journal:
             pipe.lrange(f"{self._prefix}audit", -2, -1)
             pipe.hkeys(f"{self._prefix}brakes")
             pipe.smembers(f"{self._prefix}held")
-            *head_values, pulled, held_back = await pipe.execute(raise_on_error=False)
+            *head_values, pulled_brakes, held_approvals = await pipe.execute(raise_on_error=False)
             for value in head_values:
                 if isinstance(value, Exception):
                     raise value
@@ -134,10 +140,10 @@ class Journal:
             raise ChainRewound(f"Redis went back in time: entry {length} of the audit log is gone or another one")
         self._remember_head(int(current_length), decode_text(head))
         own_time = self._clock.now()
-        unread = isinstance(pulled, Exception) or isinstance(held_back, Exception)
-        brakes = BrakesInForce() if unread else BrakesInForce.from_stored(decode_texts(pulled), decode_texts(held_back))
-        signed = audit.get_brakes_digest(decode_text(newest[-1]).partition(" ")[2]) if newest else ""
-        altered = unread or signed not in ("", brakes.digest)
+        unread = isinstance(pulled_brakes, Exception) or isinstance(held_approvals, Exception)
+        brakes = BrakesInForce() if unread else BrakesInForce.from_stored(decode_texts(pulled_brakes), decode_texts(held_approvals))
+        signed_digest = audit.get_brakes_digest(decode_text(newest[-1]).partition(" ")[2]) if newest else ""
+        altered = unread or signed_digest not in ("", brakes.digest)
         if clock is ClockChoice.OURS:
             return JournalHead(decode_text(head), own_time, brakes, altered)
         try:
@@ -176,15 +182,15 @@ class Journal:
         if length > self._seen[0]:
             self._seen = (length, head)
 
-    async def run_script(self, script: str, head: JournalHead, parts: KeyParts, line: str, *rest: Any) -> str:
+    async def run_script(self, script: str, head: JournalHead, parts: KeyParts, line: str, *arguments: Any) -> str:
         """Run a script once. `line` is "" for unaudited scripts."""
-        line = line and audit.add_brakes_digest(line, _compute_brakes_digest(script, head, parts.approval, rest))
+        line = line and audit.add_brakes_digest(line, _compute_brakes_digest(script, head, parts.approval, arguments))
         next_signature = audit.compute_next_head(self._seal, head.signature, line) if line else ""
         entry = f"{next_signature} {line}"
         fixed = (self._prefix, head.signature, entry, next_signature, to_milliseconds(head.now), parts.approval, secrets.token_hex(12))
         async with translate_redis_errors():
-            args = [*fixed, parts.targets, parts.group, parts.incident, *rest]
-            word = decode_text(await cast(Any, self._scripts[script](keys=[], args=args)))
+            argv = [*fixed, parts.targets, parts.group, parts.incident, *arguments]
+            word = decode_text(await cast(Any, self._scripts[script](keys=[], args=argv)))
         if line and word.startswith("ok "):
             length = int(word.split()[1])
             self._remember_head(length, next_signature)
@@ -192,15 +198,18 @@ class Journal:
         return word
 
 
-def _compute_brakes_digest(script: str, head: JournalHead, approval: str, rest: Sequence[Any]) -> str:
-    """After a foreign change the digest stays ALTERED_BRAKES until a human resumes."""
-    resumes = script == "switch" and rest[0] == STOP_BRAKE and not rest[1]
-    return audit.ALTERED_BRAKES if head.altered and not resumes else _compute_brakes_after(script, head.brakes, approval, rest).digest
+def _compute_brakes_digest(script: str, head: JournalHead, approval: str, arguments: Sequence[Any]) -> str:
+    """Return the digest of the brakes after this script.
+
+    After a foreign change it stays ALTERED_BRAKES until a human resumes.
+    """
+    resumes = script == "switch" and arguments[0] == STOP_BRAKE and not arguments[1]
+    return audit.ALTERED_BRAKES if head.altered and not resumes else _compute_brakes_after(script, head.brakes, approval, arguments).digest
 
 
-def _compute_brakes_after(script: str, brakes: BrakesInForce, approval: str, rest: Sequence[Any]) -> BrakesInForce:
+def _compute_brakes_after(script: str, brakes: BrakesInForce, approval: str, arguments: Sequence[Any]) -> BrakesInForce:
     """Return the brakes after success, which requires the head with which they were read."""
-    match script, *rest:
+    match script, *arguments:
         case "claim", *_:
             return brakes.with_claim(approval)
         case "finish", _, becomes, *_ if becomes != State.UNKNOWN.value:

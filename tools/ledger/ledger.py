@@ -58,13 +58,13 @@ class Ledger(LedgerBrakes):
 
         async def attempt() -> str:
             head = await self._read_head_or_stop()
-            if single and (twin := await self._find_duplicate(action)):
-                raise refusals.DuplicateAction(twin)
+            if single and (duplicate := await self._find_duplicate(action)):
+                raise refusals.DuplicateAction(duplicate)
             decide_by = to_milliseconds(head.now + timedelta(seconds=terms.decide_seconds))
             mac = self._seal.sign_request(canonical, request, to_milliseconds(head.now), decide_by)
             line = _build_audit_line("propose", action, "rackmedic", head, approvers=sorted(terms.approvers), **proposal, **sets)
-            rest = (canonical, action.digest, request, mac, decide_by)
-            return await self._journal.run_script("propose", head, build_key_parts(action, terms.group), line, *rest)
+            arguments = (canonical, action.digest, request, mac, decide_by)
+            return await self._journal.run_script("propose", head, build_key_parts(action, terms.group), line, *arguments)
 
         await retry_until_settled(attempt)
         existing = await self.get_record(action.approval)
@@ -74,23 +74,27 @@ class Ledger(LedgerBrakes):
 
     async def _find_duplicate(self, action: Action) -> str:
         """Return an open, running or unknown action with the same effect; "" if this one is stored already."""
-        names = set[str]()
+        approvals = set[str]()
         for target in list_targets(action):
             async with translate_redis_errors():
-                names |= set(decode_texts(await cast(Any, self._redis.smembers(f"{self._prefix}open:{target}"))))
+                approvals |= set(decode_texts(await cast(Any, self._redis.smembers(f"{self._prefix}open:{target}"))))
                 holder = decode_text(await self._redis.get(f"{self._prefix}target:{target}"))
-            names |= {holder} if holder else set()
-        if action.approval in names:
+            if holder:
+                approvals.add(holder)
+        if action.approval in approvals:
             return ""
-        return next(iter([name for name in sorted(names) if await self._has_same_effect(name, action)]), "")
+        for approval in sorted(approvals):
+            if await self._has_same_effect(approval, action):
+                return approval
+        return ""
 
     async def _has_same_effect(self, approval: str, action: Action) -> bool:
         try:
             other = await self.get_record(approval)
         except refusals.TamperedRecord:
             return False  # nothing runs on a tampered record
-        living = other.state in {State.EXECUTING, State.UNKNOWN} or (other.state in OPEN_STATES and not other.old_key)
-        return living and has_same_effect(other.action, action)
+        is_unfinished = other.state in {State.EXECUTING, State.UNKNOWN} or (other.state in OPEN_STATES and not other.old_key)
+        return is_unfinished and has_same_effect(other.action, action)
 
     async def vote(
         self, approval: str, digest: str, voter: str, verdict: Literal["approve", "deny"], delivery: str, reason: str = ""
@@ -174,7 +178,7 @@ class Ledger(LedgerBrakes):
             raise refusals.KillSwitchOn(format_refusal("stopped", (await self.get_brake_status()).stopped))
         if f"{BREAKER_PREFIX}{record.terms.group}" in brakes.pulled:
             raise refusals.BreakerOpen
-        for approval in sorted(brakes.held - {record.approval}):
+        for approval in sorted(brakes.claims - {record.approval}):
             with suppress(refusals.NotFound, refusals.TamperedRecord):  # the lock on its hosts still protects them
                 other = await self.get_record(approval)
                 if set(list_targets(other.action)) & set(list_targets(record.action)):
@@ -186,7 +190,7 @@ class Ledger(LedgerBrakes):
         return (brakes.blast_hosts, brakes.blast_seconds * 1000, *shares, brakes.window_seconds * 1000)
 
     async def list_covered(self, record: ActionRecord) -> list[str]:
-        """List open approvals made unnecessary: covered remedies on a subset of the targets."""
+        """Return the open approvals that this action makes unnecessary: covered remedies on a subset of its targets."""
         own_targets, covered = set(list_targets(record.action)), set[str]()
         for target in sorted(own_targets) if record.terms.covers else ():
             async with translate_redis_errors():
@@ -214,16 +218,16 @@ class Ledger(LedgerBrakes):
         """Renew the claim. Raises LostClaim if another worker took it."""
 
         async def attempt() -> str:
-            rest = (claim.token, self._brakes.beat_seconds * 1000)
-            return await self._journal.run_script("beat", await self._read_head_or_stop(), KeyParts(claim.action.approval), "", *rest)
+            arguments = (claim.token, self._brakes.beat_seconds * 1000)
+            return await self._journal.run_script("beat", await self._read_head_or_stop(), KeyParts(claim.action.approval), "", *arguments)
 
         await retry_until_settled(attempt)
 
     async def adopt(self, approval: str, worker: str) -> Claim | None:
         """Take over from a silent worker to find out what happened; None if it still sends heartbeats."""
         record = await self.get_record(approval)
-        rest = (worker, self._brakes.beat_seconds * 1000)
-        word = await retry_until_settled(partial(self._run_script, "adopt", record, "adopt", worker, rest))
+        arguments = (worker, self._brakes.beat_seconds * 1000)
+        word = await retry_until_settled(partial(self._run_script, "adopt", record, "adopt", worker, arguments))
         return None if word == "alive" else _parse_claim(word, record.action, worker, may_start=False)
 
     async def finish(
@@ -239,9 +243,11 @@ class Ledger(LedgerBrakes):
         status = "" if exit_status is None else str(exit_status)
         output_digest = _get_output_digest(output)
         assert becomes is not None
-        rest = (claim.token, becomes.value, status, output_digest, redact_note(says))
+        arguments = (claim.token, becomes.value, status, output_digest, redact_note(says))
         await retry_until_settled(
-            partial(self._run_script, "finish", record, f"finish_{state}", claim.worker, rest, exit_status=status, output=output_digest)
+            partial(
+                self._run_script, "finish", record, f"finish_{state}", claim.worker, arguments, exit_status=status, output=output_digest
+            )
         )
         return await self.get_record(record.approval)
 
@@ -251,8 +257,8 @@ class Ledger(LedgerBrakes):
         becomes = get_next_state(State.UNKNOWN, Transition.RECONCILE_RAN if ran else Transition.RECONCILE_NOT)
         assert becomes is not None
         note_text = redact_note(note)
-        rest = (human, becomes.value, note_text)
-        await retry_until_settled(partial(self._run_script, "reconcile", record, "reconcile", human, rest, ran=ran, note=note_text))
+        arguments = (human, becomes.value, note_text)
+        await retry_until_settled(partial(self._run_script, "reconcile", record, "reconcile", human, arguments, ran=ran, note=note_text))
         return await self.get_record(approval)
 
     async def end_action(self, approval: str, event: Transition, by: str, says: str, *, replaced_by: str = "") -> ActionRecord:
@@ -268,9 +274,9 @@ class Ledger(LedgerBrakes):
                 raise refusals.NotOpen(f"{refusals.NotOpen.message} It is {record.state}.")
             due_at = record.get_due_time()
             until = to_milliseconds(due_at) if due_at and event is Transition.EXPIRE else ""
-            rest = (becomes.value, by, note, until, record.state.value, replaced_by)
+            arguments = (becomes.value, by, note, until, record.state.value, replaced_by)
             replacement = {"replaced_by": replaced_by} if replaced_by else {}
-            return await self._run_script("end", record, event.value, by, rest, says=note, **replacement)
+            return await self._run_script("end", record, event.value, by, arguments, says=note, **replacement)
 
         await retry_until_settled(attempt)
         return await self.get_record(approval)
@@ -281,12 +287,12 @@ class Ledger(LedgerBrakes):
         await retry_until_settled(partial(self._run_script, "outcome", record, "outcome", by, (outcome,), outcome=outcome))
         return await self.get_record(approval)
 
-    async def record_continuation(self, incident: str, label: str, hosts: Sequence[str], who: str) -> None:
+    async def record_continuation(self, incident: str, label: str, hosts: Sequence[str], person: str) -> None:
         """Record that a person continues a remediation that failed on some hosts, before proposing it on more."""
 
         async def attempt() -> str:
             head = await self._read_head_or_stop()
-            line = audit.build_entry("wave_let_go", "", who, head.at, incident=incident, label=label, after=sorted(hosts))
+            line = audit.build_entry("wave_let_go", "", person, head.at, incident=incident, label=label, after=sorted(hosts))
             return await self._journal.run_script("note", head, KeyParts("-", incident=incident), line)
 
         await retry_until_settled(attempt)
@@ -301,29 +307,29 @@ class Ledger(LedgerBrakes):
 
         await retry_until_settled(attempt)
 
-    async def rotate_key(self, who: str) -> tuple[str, ...]:
+    async def rotate_key(self, person: str) -> tuple[str, ...]:
         """Switch to the present key and supersede what waits under an earlier one, to be approved again.
 
         Running actions end normally. Safe to repeat after a crash.
         """
-        await retry_until_settled(partial(self._record_key_change, who))
+        await retry_until_settled(partial(self._record_key_change, person))
         ended = list[str]()
         for approval in (await self.get_key_status()).waiting:
             with suppress(refusals.NotOpen):  # it started or ended meanwhile
-                await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's key was changed; it is proposed again")
+                await self.end_action(approval, Transition.SUPERSEDE, person, "the ledger's key was changed; it is proposed again")
                 ended.append(approval)
         return tuple(ended)
 
-    async def _record_key_change(self, who: str) -> str:
-        """The present key's first entry signs the chain before it; no earlier key signs after it."""
+    async def _record_key_change(self, person: str) -> str:
+        """Append the present key's first entry, which signs the chain before it. No earlier key signs after it."""
         head = await self._journal.read_head(after_older=True)
         newest = await audit.find_newest_signer(self._redis, self._prefix, self._seal)
         if newest in (None, self._seal.current):
             return "ok"
-        line = audit.build_entry("key_changed", "", who, head.at, key=self._seal.current, before=newest)
+        line = audit.build_entry("key_changed", "", person, head.at, key=self._seal.current, before=newest)
         return await self._journal.run_script("note", head, KeyParts("-"), line)
 
-    async def rewind_clock(self, who: str) -> tuple[str, ...]:
+    async def rewind_clock(self, person: str) -> tuple[str, ...]:
         """Reset the ledger's clock to ours after a machine's clock ran ahead.
 
         Supersedes and returns waiting actions, whose deadlines are wrong.
@@ -333,14 +339,14 @@ class Ledger(LedgerBrakes):
 
         async def attempt() -> str:
             head = await self._read_head_or_stop(ClockChoice.OURS)
-            return await self._journal.run_script("rewind", head, KeyParts("-"), audit.build_entry("clock_rewound", "", who, head.at))
+            return await self._journal.run_script("rewind", head, KeyParts("-"), audit.build_entry("clock_rewound", "", person, head.at))
 
         await retry_until_settled(attempt)
         ended = list[str]()
         for approval in waiting:
             with suppress(refusals.NotOpen, refusals.TamperedRecord):  # it started meanwhile, or can never run
                 if (await self.get_record(approval)).state in OPEN_STATES:
-                    await self.end_action(approval, Transition.SUPERSEDE, who, "the ledger's clock was wrong and has been set again")
+                    await self.end_action(approval, Transition.SUPERSEDE, person, "the ledger's clock was wrong and has been set again")
                     ended.append(approval)
         return tuple(ended)
 
@@ -359,10 +365,10 @@ class Ledger(LedgerBrakes):
             )
         return False
 
-    async def _run_script(self, script: str, record: ActionRecord, event: str, by: str, rest: tuple[Any, ...], **more: Any) -> str:
+    async def _run_script(self, script: str, record: ActionRecord, event: str, by: str, arguments: tuple[Any, ...], **more: Any) -> str:
         head = await self._read_head_or_stop()
         return await self._journal.run_script(
-            script, head, _get_key_parts(record), _build_audit_line(event, record.action, by, head, **more), *rest
+            script, head, _get_key_parts(record), _build_audit_line(event, record.action, by, head, **more), *arguments
         )
 
 
@@ -378,7 +384,7 @@ def _check_vote(record: ActionRecord, digest: str, voter: str, verdict: str) -> 
 
 
 def _compute_state_after_vote(record: ActionRecord, vote: Vote) -> State:
-    """Distinct voters count."""
+    """Return the state after this vote. Each voter counts once."""
     if vote.verdict == "deny":
         return State.DENIED
     voters = find_approvers([*record.votes, vote], record.terms, record.action)
@@ -393,7 +399,7 @@ def _parse_claim(word: str, action: Action, worker: str, *, may_start: bool) -> 
 
 
 def _get_output_digest(output: str) -> str:
-    """Hash anything that is not a digest: no output enters a record or the audit log."""
+    """Return the output's digest. Anything else is hashed, so that no output enters a record or the audit log."""
     return output if not output or is_digest(output) else compute_digest(output)
 
 

@@ -1,4 +1,4 @@
-"""Approval states by the audit log. Rows are signed singly, so only the log tells whether a row is the newest."""
+"""Approval states by the audit log. Records are signed singly, so only the log tells whether a record is the newest."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -78,17 +78,17 @@ class LoggedStates:
             self._reset()
         while self._end:
             start = self._end
-            rows = await self._read_rows(start - 1, start - 1 + audit.PAGE_ENTRIES)
+            entries = await self._read_entries(start - 1, start - 1 + audit.PAGE_ENTRIES)
             if start != self._end:
                 continue  # a concurrent caller read on
-            if not rows or rows[0][0] != self._head:
+            if not entries or entries[0][0] != self._head:
                 self._reset()  # another log; the journal detects a rewind
                 break
-            for head, line in rows[1:]:
+            for head, line in entries[1:]:
                 self._check_signature(self._head, head, line)
                 self._newest.update(get_states_after(line))
                 self._head, self._end = head, self._end + 1
-            if len(rows) <= audit.PAGE_ENTRIES:
+            if len(entries) <= audit.PAGE_ENTRIES:
                 return
         await self._start_at_newest()
 
@@ -104,24 +104,25 @@ class LoggedStates:
 
     async def _read_earlier_page(self) -> None:
         first, start = self._first, max(0, self._first - BACKWARD_PAGE_ENTRIES)
-        rows = await self._read_rows(max(0, start - 1), first - 1)
+        entries = await self._read_entries(max(0, start - 1), first - 1)
         if first != self._first:
             return
-        begins = before = rows.pop(0)[0] if start and rows else ""
-        if len(rows) != first - start or rows[-1][0] != self._before:
+        head_before_page = previous_head = entries.pop(0)[0] if start and entries else ""
+        if len(entries) != first - start or entries[-1][0] != self._before:
             self._reset()
             return
-        for head, line in rows:
-            self._check_signature(before, head, line)
-            before = head
-        for _, line in reversed(rows):
+        for head, line in entries:
+            self._check_signature(previous_head, head, line)
+            previous_head = head
+        for _, line in reversed(entries):
             for approval, state in get_states_after(line).items():
                 self._newest.setdefault(approval, state)
         self._first = start
-        self._before = begins
-        self._oldest = audit.get_entry_time(rows[0][1])
+        self._before = head_before_page
+        self._oldest = audit.get_entry_time(entries[0][1])
 
-    async def _read_rows(self, first: int, last: int) -> list[tuple[str, str]]:
+    async def _read_entries(self, first: int, last: int) -> list[tuple[str, str]]:
+        """Return the head and the line of each entry in this range."""
         async with translate_redis_errors():
             lines = decode_texts(await self._redis.lrange(f"{self._prefix}audit", first, last))
         return [(head, line) for head, _, line in (entry.partition(" ") for entry in lines)]

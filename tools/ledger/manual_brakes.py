@@ -15,24 +15,24 @@ BRAKES_CHANGED_TEXT = (
 class LedgerBrakes(LedgerReader):
     """Reads, and the brakes. State changes of actions are in `tools.ledger.ledger`."""
 
-    async def stop(self, who: str, why: str) -> None:
+    async def stop(self, person: str, why: str) -> None:
         """Pull the kill switch: no further claims. Running actions continue."""
         why = redact_note(why) or "no reason given"
-        await self._set_brake("stop", who, "stop", f"{who}: {why}", why=why)
+        await self._set_brake("stop", person, "stop", f"{person}: {why}", why=why)
 
-    async def resume(self, who: str) -> None:
+    async def resume(self, person: str) -> None:
         """Release the kill switch. The stored brakes count from now on; the human has checked them."""
-        await self._set_brake("resume", who, "stop", "")
+        await self._set_brake("resume", person, "stop", "")
 
-    async def reset_breaker(self, group: str, who: str) -> None:
+    async def reset_breaker(self, group: str, person: str) -> None:
         """Reset a group's breaker and window after a human has looked."""
-        await self._set_brake("breaker_reset", who, f"breaker:{group}", "", group)
+        await self._set_brake("breaker_reset", person, f"breaker:{group}", "", group)
 
-    async def _set_brake(self, event: str, who: str, brake: str, value: str, group: str = "", why: str = "") -> None:
+    async def _set_brake(self, event: str, person: str, brake: str, value: str, group: str = "", why: str = "") -> None:
         async def attempt() -> str:
             head = await self._read_head_or_stop(ClockChoice.ANY)
-            line = audit.build_entry(event, "", who, head.at, brake=brake, value=value)
-            return await self._journal.run_script("switch", head, KeyParts("-", group=group), line, brake, value, who, why)
+            line = audit.build_entry(event, "", person, head.at, brake=brake, value=value)
+            return await self._journal.run_script("switch", head, KeyParts("-", group=group), line, brake, value, person, why)
 
         await retry_until_settled(attempt)
 

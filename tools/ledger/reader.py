@@ -27,12 +27,12 @@ MAX_SCORE = 10**13
 
 
 def ignore_head(length: int, head: str) -> None:
-    """Do nothing."""
+    """Ignore new heads of the audit chain."""
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerKeyStatus:
-    """The keys. `newest` signed the newest audit entry: None for an empty log, "" if not ours."""
+    """Which keys are in use. `newest` signed the newest audit entry: None for an empty log, "" if the key is not ours."""
 
     current: str
     older: tuple[str, ...]
@@ -92,13 +92,13 @@ class LedgerReader:
         return parse_record(approval, decode_hash(fields), decode_hash(votes), self._seal)
 
     async def list_incident_records(self, incident: str) -> list[ActionRecord]:
-        """List an incident's actions, oldest first."""
+        """Return an incident's actions, oldest first."""
         async with translate_redis_errors():
             ids = decode_texts(await cast(Any, self._redis.smembers(f"{self._prefix}of:{incident}")))
         return sorted([await self.get_record(approval) for approval in ids], key=lambda record: (record.proposed_at, record.approval))
 
     async def list_due(self, limit: int = 100) -> list[str]:
-        """List approvals past a deadline to decide, start or send a heartbeat."""
+        """Return approvals whose deadline to decide, to start or to send a heartbeat is over."""
         async with translate_redis_errors():
             now = to_milliseconds(self._clock.now())
             return decode_texts(await self._redis.zrangebyscore(f"{self._prefix}due", "-inf", now, start=0, num=limit))
@@ -127,9 +127,9 @@ class LedgerReader:
         waiting, running = list[str](), list[str]()
         for approval in sorted(set(approvals)):
             with suppress(refusals.NotFound, refusals.TamperedRecord):  # nothing runs on a tampered record
-                signer_record = await self.get_record(approval)
-                if signer_record.old_key and signer_record.state not in TERMINAL_STATES:
-                    (waiting if signer_record.state in OPEN_STATES else running).append(approval)
+                record = await self.get_record(approval)
+                if record.old_key and record.state not in TERMINAL_STATES:
+                    (waiting if record.state in OPEN_STATES else running).append(approval)
         return LedgerKeyStatus(self._seal.current, self._seal.ids[1:], newest, tuple(waiting), tuple(running))
 
     def export_audit(self) -> AsyncIterator[str]:
@@ -146,35 +146,43 @@ class LedgerReader:
         """Return kill switch, breakers, and running or unknown actions."""
         async with translate_redis_errors():
             brakes = decode_hash(await cast(Any, self._redis.hgetall(f"{self._prefix}brakes")))
-            held_back = sorted(decode_texts(await cast(Any, self._redis.smembers(f"{self._prefix}held"))))
-            states = [decode_text(await cast(Any, self._redis.hget(f"{self._prefix}apr:{name}", "state"))) for name in held_back]
-        executing, unknown = (tuple(n for n, s in zip(held_back, states, strict=True) if s == state) for state in ("executing", "unknown"))
+            held_approvals = sorted(decode_texts(await cast(Any, self._redis.smembers(f"{self._prefix}held"))))
+            states = [decode_text(await cast(Any, self._redis.hget(f"{self._prefix}apr:{name}", "state"))) for name in held_approvals]
+        state_by_approval = dict(zip(held_approvals, states, strict=True))
+        executing, unknown = (
+            tuple(approval for approval, state in state_by_approval.items() if state == wanted) for wanted in ("executing", "unknown")
+        )
         breakers = sorted(name.removeprefix(BREAKER_PREFIX) for name in brakes if name.startswith(BREAKER_PREFIX))
-        stopped_by, stop_reason = (brakes.get("stopped_by", "unknown"), brakes.get("stopped_why", "")) if STOP_BRAKE in brakes else ("", "")
+        stopped_by, stop_reason = "", ""
+        if STOP_BRAKE in brakes:
+            stopped_by, stop_reason = brakes.get("stopped_by", "unknown"), brakes.get("stopped_why", "")
         return BrakeStatus(stopped_by, stop_reason, tuple(breakers), executing, unknown)
 
     async def explain_held_back(self, record: ActionRecord) -> str:
         """Return the refusal of the brake that would block this claim now, or "".
 
-        Advisory: the claim decides, and it alone trips the breaker. Spares a waiting action the readings before a
-        claim.
+        Advisory: the claim decides, and it alone trips the breaker. A waiting action is thus spared the readings that
+        precede a claim.
         """
-        now, terms, hosts = await self.get_brake_status(), record.terms, set(list_targets(record.action))
-        if now.stopped_by:
-            return format_refusal("stopped", now.stopped)
-        if terms.group in now.breakers:
+        status = await self.get_brake_status()
+        terms, hosts = record.terms, set(list_targets(record.action))
+        if status.stopped_by:
+            return format_refusal("stopped", status.stopped)
+        if terms.group in status.breakers:
             return format_refusal("breaker")
         async with translate_redis_errors():
             holders = [decode_text(await self._redis.get(f"{self._prefix}target:{host}")) for host in sorted(hosts)]
         if holder := next(filter(None, holders), ""):
             return format_refusal("busy", holder)
-        used, brakes = await self.get_brake_usage(record.action.incident, terms.group), self._brakes
-        if terms.changes and len(hosts | set(used.blast)) > brakes.blast_hosts:
+        usage, brakes = await self.get_brake_usage(record.action.incident, terms.group), self._brakes
+        if not terms.changes:
+            return ""
+        if len(hosts | set(usage.blast)) > brakes.blast_hosts:
             return format_refusal("blast")
-        return format_refusal("fleet") if terms.changes and len(hosts | used.busy) > brakes.get_max_at_once(terms.group_size) else ""
+        return format_refusal("fleet") if len(hosts | usage.busy) > brakes.get_max_at_once(terms.group_size) else ""
 
     async def get_brake_usage(self, incident: str, group: str) -> BrakeUsage:
-        """Count as the claim script does."""
+        """Return the hosts that count against each brake, counted as the claim script does."""
         async with translate_redis_errors():
             pipe = self._redis.pipeline(transaction=True)
             for name in (f"blast:{incident}", f"window:{group}", f"busy:{group}"):
@@ -188,9 +196,10 @@ class LedgerReader:
         )
 
 
-def _filter_counting_hosts(scores: Iterable[tuple[Any, float]], lasts: timedelta, now: datetime) -> dict[str, datetime]:
-    moments = {decode_text(host): _parse_score_time(score) for host, score in scores}
-    return {host: at + lasts for host, at in moments.items() if at + lasts > now}
+def _filter_counting_hosts(scores: Iterable[tuple[Any, float]], window: timedelta, now: datetime) -> dict[str, datetime]:
+    """Return the hosts that still count, and until when."""
+    end_by_host = {decode_text(host): _parse_score_time(score) + window for host, score in scores}
+    return {host: end for host, end in end_by_host.items() if end > now}
 
 
 def _parse_score_time(score: float) -> datetime:

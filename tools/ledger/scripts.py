@@ -7,6 +7,7 @@ name. A script resent after a lost connection repeats its first answer.
 
 from collections.abc import Mapping
 
+# `next_token`: a token is never below the time in milliseconds, so a Redis that went back in time gives none twice.
 PRELUDE = """
 local P, prev, row, head, now, id, nonce = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7]
 local targets, group, incident = ARGV[8], ARGV[9], ARGV[10]
@@ -64,7 +65,6 @@ local function next_token()
   return num(token)
 end
 """
-# A token is never below the time in milliseconds, so a Redis that went back in time does not give the same one twice.
 
 PROPOSE = """
 local action, digest, request, mac, decide_by = ARGV[11], ARGV[12], ARGV[13], ARGV[14], ARGV[15]
@@ -235,11 +235,11 @@ end
 return ok()
 """
 
+# Records a decision of a person that changes no action.
 NOTE = """
 if not begin() then return 'retry' end
 return ok()
 """
-# What people decided about the order of things: it changes no action, and is in the chain like every other decision.
 
 REWIND = """
 if not begin(true) then return 'retry' end

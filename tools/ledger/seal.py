@@ -44,7 +44,7 @@ class Seal:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The present key first."""
+        """Ids of all keys, the present one first."""
         return tuple(self._keys)
 
     def sign(self, *parts: str) -> str:
@@ -54,9 +54,12 @@ class Seal:
 
     def find_signer(self, mac: str, *parts: str) -> str:
         """Return the id of the key that signed `parts`, or ""."""
-        key_id, dot, bare = mac.rpartition(".")
+        key_id, dot, plain_mac = mac.rpartition(".")
         key_ids = [key_id] if dot else list(self._keys)
-        return next((name for name in key_ids if name in self._keys and _is_same_mac(bare, _compute_mac(self._keys[name], parts))), "")
+        for candidate in key_ids:
+            if candidate in self._keys and _is_same_mac(plain_mac, _compute_mac(self._keys[candidate], parts)):
+                return candidate
+        return ""
 
     def verify(self, mac: str, *parts: str) -> str:
         """Return the signing key's id. Raises TamperedRecord if none of our keys signed."""
@@ -66,9 +69,10 @@ class Seal:
         return signer
 
     def _explain_unknown_key(self, mac: str) -> str:
-        name = mac.rpartition(".")[0]
-        strange = re.fullmatch(r"[0-9a-f]{8}", name) and name not in self._keys
-        return f" It says that it was signed with the key {name}, which this process does not have: {RESTART_HINT}" if strange else ""
+        key_id = mac.rpartition(".")[0]
+        if not re.fullmatch(r"[0-9a-f]{8}", key_id) or key_id in self._keys:
+            return ""
+        return f" It says that it was signed with the key {key_id}, which this process does not have: {RESTART_HINT}"
 
     def sign_request(self, action: str, terms: str, proposed_at: int, decide_by: int) -> str:
         return self.sign("request", action, terms, str(proposed_at), str(decide_by))
@@ -101,14 +105,14 @@ def parse_record(approval: str, fields: Mapping[str, str], votes: Mapping[str, s
 
 
 def _parse_record_fields(approval: str, fields: Mapping[str, str], votes: Mapping[str, str], seal: Seal) -> ActionRecord:
-    signed = {seal.verify(fields["mac"], "request", fields["action"], fields["request"], fields["proposed_at"], fields["decide_by"])}
+    signers = {seal.verify(fields["mac"], "request", fields["action"], fields["request"], fields["proposed_at"], fields["decide_by"])}
     action = Action.from_canonical_json(fields["action"])
     if action.digest != fields["digest"] or action.approval != approval:
         raise TamperedRecord
     if fields.get("start_by") or fields["state"] == State.APPROVED:
-        signed.add(seal.verify(fields.get("approved", ""), "approved", approval, action.digest, fields.get("start_by", "")))
-    counted_votes, voters = parse_votes(votes, seal)
-    signed |= voters
+        signers.add(seal.verify(fields.get("approved", ""), "approved", approval, action.digest, fields.get("start_by", "")))
+    counted_votes, vote_signers = parse_votes(votes, seal)
+    signers |= vote_signers
     proposed = cast(datetime, parse_time(fields["proposed_at"]))
     if any(datetime.fromisoformat(vote.at) < proposed - timedelta(milliseconds=1) for vote in counted_votes if vote.approval == approval):
         raise TamperedRecord(f"{TamperedRecord.message} ({approval} was voted on before it was proposed)")
@@ -130,7 +134,7 @@ def _parse_record_fields(approval: str, fields: Mapping[str, str], votes: Mappin
         ended_by=fields.get("ended_by", ""),
         replaced_by=fields.get("replaced_by", ""),
         covered_by=fields.get("covered_by", ""),
-        old_key=signed != {seal.current},
+        old_key=signers != {seal.current},
         mac=fields["mac"],
         raw_votes=join_votes(votes),
     )
@@ -138,15 +142,15 @@ def _parse_record_fields(approval: str, fields: Mapping[str, str], votes: Mappin
 
 def parse_votes(stored_votes: Mapping[str, str], seal: Seal) -> tuple[tuple[Vote, ...], set[str]]:
     """Return votes and their signing keys. A vote filed under another voter raises TamperedRecord."""
-    votes, signed = [], set[str]()
+    votes, signers = [], set[str]()
     for voter, signed_vote in sorted(stored_votes.items()):
         mac, _, text = signed_vote.partition(" ")
-        signed.add(seal.verify(mac, "vote", text))
+        signers.add(seal.verify(mac, "vote", text))
         vote = Vote(**json.loads(text))
         if vote.voter != voter:
             raise TamperedRecord
         votes.append(vote)
-    return tuple(votes), signed
+    return tuple(votes), signers
 
 
 def join_votes(stored_votes: Mapping[str, str]) -> str:
@@ -155,7 +159,7 @@ def join_votes(stored_votes: Mapping[str, str]) -> str:
 
 
 def to_milliseconds(at: datetime) -> int:
-    """Convert to the stored form."""
+    """Return the time as it is stored."""
     return round(at.timestamp() * 1000)
 
 

@@ -1,1 +1,3 @@
-"""What runs as root on a node: two POSIX shell scripts, generated from the catalogues, and nothing else. May import checks and remedies."""
+"""The node kit: two POSIX shell scripts, generated from the catalogues, and nothing else runs as root on a node.
+May import checks and remedies.
+"""

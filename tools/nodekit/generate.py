@@ -1,6 +1,6 @@
-"""The node kit as text, written from the catalogues: a check or remedy that is not in a table is not in the kit.
+"""Generate the node kit's scripts from the catalogues. A check or remedy that is in no catalogue is not in the kit.
 
-Everything that comes from a row is quoted for sh once, here; what comes from people or hosts never gets into the text at all.
+Values of the catalogues are quoted for sh once, here. No text from people or hosts enters the scripts.
 """
 
 import hashlib
@@ -15,6 +15,7 @@ from tools.checks.check_types import Check
 from tools.checks.storage import LOCAL_FUSE_FILE_SYSTEMS, SHARED_FILE_SYSTEMS
 from tools.remedies.remedy import ARGUMENT_KINDS, ArgumentKind, Remedy
 
+# Queries that are no plain command: the kit's own function answers `rackmedic-look WORD ARGUMENT...` of a check.
 QUESTION_FUNCTIONS = {
     "env": "job_environment",
     "masters": "job_masters",
@@ -23,28 +24,31 @@ QUESTION_FUNCTIONS = {
     "containers": "gpu_containers",
     "inside": "inside_containers",
 }
-"""Questions that are no plain command: `rackmedic-look WORD ARGUMENT...` in a row is answered by the kit's own function."""
 
+# Functions of the kit that list what a remedy would delete, as `FUNCTION ARGUMENT...`; asked with `rackmedic-look
+# REMEDY.preview`.
 PREVIEW_FUNCTIONS = ("old_files",)
-"""Functions of the kit that say what a remedy would take with it: `FUNCTION ARGUMENT...` in a row, asked as `rackmedic-look REMEDY.preview`."""
 
+# functions of the kit that a condition names as `@NAME`
 CONDITION_FUNCTIONS = ("proc_start", "module_loaded", "module_users", "container_gpus")
-"""What a condition may ask of the kit itself, as `@NAME`."""
 
 CONDITION_TIMEOUT_SECONDS = 15
 KIT_DIRECTORY = "/usr/local/sbin"
+# sudoers allows these two commands and nothing else
 LOOK_COMMAND = ("sudo", "-n", f"{KIT_DIRECTORY}/rackmedic-look")
 ACT_COMMAND = ("sudo", "-n", f"{KIT_DIRECTORY}/rackmedic-act")
-"""How the kit is asked for what only root may read, and for an action. sudoers names these paths and nothing else."""
 
 
 class BadRow(ValueError):
-    """A row that cannot be put into the kit. Names the row and what is wrong with it."""
+    """A check or remedy cannot be put into the kit. The message names it and says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class KitPaths:
-    """Where the kit lives and keeps its records on a node. They go into sh, sudoers and sshd text, so they are plain paths and a plain name."""
+    """Paths of the kit and its records on a node, and its account.
+
+    They are written into sh, sudoers and sshd text, so they must be plain paths and a plain name.
+    """
 
     directory: str = KIT_DIRECTORY
     state: str = "/var/lib/rackmedic"
@@ -63,7 +67,7 @@ class KitPaths:
 
 
 def build_kit_files(checks: Mapping[str, Check], remedies: Mapping[str, Remedy], paths: KitPaths | None = None) -> dict[str, str]:
-    """File name → content: `rackmedic-look`, `rackmedic-act`, `sudoers`, `sshd_config`, `install.sh`."""
+    """Return the kit's files by name: `rackmedic-look`, `rackmedic-act`, `sudoers`, `sshd_config` and `install.sh`."""
     paths = paths or KitPaths()
     values = {
         "VERSION": compute_kit_version(checks, remedies),
@@ -82,12 +86,15 @@ def build_kit_files(checks: Mapping[str, Check], remedies: Mapping[str, Remedy],
         "LOCALFUSE": " | ".join(LOCAL_FUSE_FILE_SYSTEMS),
     }
     templates = {"rackmedic-look": "look.sh", "rackmedic-act": "act.sh"} | {name: name for name in ("sudoers", "sshd_config", "install.sh")}
-    previewed = {**values, "KINDS": "\n".join(_render_kinds(_list_previewed(remedies)))}
-    return {name: _render(read_template(source), previewed if name == "rackmedic-look" else values) for name, source in templates.items()}
+    look_values = {**values, "KINDS": "\n".join(_render_kinds(_list_previewed_remedies(remedies)))}
+    return {
+        name: _fill_template(read_template(source), look_values if name == "rackmedic-look" else values)
+        for name, source in templates.items()
+    }
 
 
 def compute_kit_version(checks: Mapping[str, Check], remedies: Mapping[str, Remedy]) -> str:
-    """Changes exactly when what the kit would allow, or how, changes."""
+    """Return a hash of all that decides what the kit allows and how it does it."""
     text = "\n".join(
         [
             read_template("look.sh"),
@@ -104,11 +111,11 @@ def compute_kit_version(checks: Mapping[str, Check], remedies: Mapping[str, Reme
 
 
 def read_template(name: str) -> str:
-    """A script before the catalogues are filled in."""
+    """Return a script's template."""
     return (files("tools.nodekit") / name).read_text()
 
 
-def _render(text: str, values: Mapping[str, str]) -> str:
+def _fill_template(text: str, values: Mapping[str, str]) -> str:
     return re.sub(r"@([A-Z]+)@", lambda slot: values[slot[1]], text)
 
 
@@ -136,22 +143,23 @@ def _list_kit_remedies(remedies: Mapping[str, Remedy]) -> list[Remedy]:
     return [variant for variant in variants if variant.at != "fleet"]
 
 
-def _list_previewed(remedies: Mapping[str, Remedy]) -> list[Remedy]:
+def _list_previewed_remedies(remedies: Mapping[str, Remedy]) -> list[Remedy]:
     return [remedy for remedy in remedies.values() if remedy.preview]
 
 
 def _render_previews(remedies: Mapping[str, Remedy]) -> Iterator[str]:
-    """A question for each remedy that shows beforehand what it would take: its own arguments, matched as they are for the remedy itself."""
-    for remedy in _list_previewed(remedies):
+    """Yield a query for each remedy with a preview. Its arguments are matched as for the remedy itself."""
+    for remedy in _list_previewed_remedies(remedies):
         if remedy.preview[0] not in PREVIEW_FUNCTIONS:
             raise BadRow(f"{remedy.id}: the kit has no preview {remedy.preview[0]!r}; it has {', '.join(PREVIEW_FUNCTIONS)}")
         names = list(remedy.args)
-        fits = " && ".join((f"[ $# -eq {len(names) + 1} ]", *(f'is_{kind} "${{{i}}}"' for i, kind in enumerate(remedy.args.values(), 2))))
-        yield f"  {shlex.quote(f'{remedy.id}.preview')}) {fits} || usage; {_render_words(remedy.preview, names)} ;;"
+        argument_tests = [f'is_{kind} "${{{i}}}"' for i, kind in enumerate(remedy.args.values(), 2)]
+        condition = " && ".join((f"[ $# -eq {len(names) + 1} ]", *argument_tests))
+        yield f"  {shlex.quote(f'{remedy.id}.preview')}) {condition} || usage; {_render_words(remedy.preview, names)} ;;"
 
 
 def _render_kinds(remedies: Sequence[Remedy]) -> Iterator[str]:
-    """`is_KIND VALUE` for every kind of argument that these remedies take."""
+    """Yield a function `is_KIND VALUE` for each kind of argument that these remedies take."""
     used = {kind for remedy in remedies for kind in remedy.args.values()}
     for name, kind in ARGUMENT_KINDS.items():
         if name in used:
@@ -161,8 +169,9 @@ def _render_kinds(remedies: Sequence[Remedy]) -> Iterator[str]:
 
 
 def _render_kind_tests(name: str, kind: ArgumentKind) -> Iterator[str]:
-    if odd := [pattern for pattern in (*kind.admits, *kind.refuses) if not re.fullmatch(r"[A-Za-z0-9._:*!\[\]-]+", pattern)]:
-        raise BadRow(f"kind {name}: {odd[0]!r} is not a pattern that may stand in a `case` as it is")
+    patterns = (*kind.admits, *kind.refuses)
+    if unsafe := [pattern for pattern in patterns if not re.fullmatch(r"[A-Za-z0-9._:*!\[\]-]+", pattern)]:
+        raise BadRow(f"kind {name}: {unsafe[0]!r} is not a pattern that may stand in a `case` as it is")
     yield f'  [ "${{#1}}" -le {kind.longest} ] || return 1'
     if kind.refuses:
         yield f"  case $1 in {' | '.join(kind.refuses)}) return 1 ;; esac"
@@ -171,10 +180,10 @@ def _render_kind_tests(name: str, kind: ArgumentKind) -> Iterator[str]:
 
 
 def _render_remedies(remedies: Mapping[str, Remedy]) -> Iterator[str]:
-    rows = _list_kit_remedies(remedies)
+    kit_remedies = _list_kit_remedies(remedies)
     yield "arguments() { # REMEDY ARGUMENT...: the right number of the right kinds, or refused"
     yield "  case $1 in"
-    for remedy in rows:
+    for remedy in kit_remedies:
         yield f"    {shlex.quote(remedy.id)})"
         yield from (f"      {line}" for line in _render_arguments(remedy))
         yield "      ;;"
@@ -182,7 +191,7 @@ def _render_remedies(remedies: Mapping[str, Remedy]) -> Iterator[str]:
     yield "  esac\n}\n"
     yield "perform() { # REMEDY ARGUMENT...: conditions, then the command"
     yield "  case $1 in"
-    for remedy in rows:
+    for remedy in kit_remedies:
         yield f"    {shlex.quote(remedy.id)})"
         yield from (f"      {line}" for line in _render_performance(remedy))
         yield "      ;;"
@@ -205,12 +214,12 @@ def _render_performance(remedy: Remedy) -> Iterator[str]:
 
 
 def _render_condition(remedy: Remedy, condition: Condition, names: Sequence[str]) -> str:
-    first = condition.argv[0]
-    if not first.startswith("@"):
+    function = condition.argv[0]
+    if not function.startswith("@"):
         return f"timeout -k 2 {CONDITION_TIMEOUT_SECONDS} {_render_words(condition.argv, names)}"
-    if first[1:] not in CONDITION_FUNCTIONS:
-        raise BadRow(f"{remedy.id}: the kit has no function {first!r}; it has {', '.join(CONDITION_FUNCTIONS)}")
-    return " ".join((first[1:], _render_words(condition.argv[1:], names)))
+    if function[1:] not in CONDITION_FUNCTIONS:
+        raise BadRow(f"{remedy.id}: the kit has no function {function!r}; it has {', '.join(CONDITION_FUNCTIONS)}")
+    return " ".join((function[1:], _render_words(condition.argv[1:], names)))
 
 
 def _render_words(words: Sequence[str], names: Sequence[str]) -> str:
@@ -218,9 +227,9 @@ def _render_words(words: Sequence[str], names: Sequence[str]) -> str:
 
 
 def _render_word(word: str, names: Sequence[str]) -> str:
-    """A word of a row for sh: constant parts quoted, `{name}` as the positional parameter that was matched."""
+    """Return a word for sh: constant parts are quoted, `{name}` becomes the positional parameter that was matched."""
     parts = re.split(r"{([a-z_]+)}", word)
     if unknown := [name for name in parts[1::2] if name not in names]:
         raise BadRow(f"{word!r}: {unknown[0]} is not an argument")
-    quoted = [f'"${{{names.index(part) + 2}}}"' if i % 2 else shlex.quote(part) for i, part in enumerate(parts) if part]
-    return "".join(quoted) or "''"
+    rendered = [f'"${{{names.index(part) + 2}}}"' if i % 2 else shlex.quote(part) for i, part in enumerate(parts) if part]
+    return "".join(rendered) or "''"

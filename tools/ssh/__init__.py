@@ -1,1 +1,3 @@
-"""The only opener of connections: an argv in, what it left behind out. May import the inventory and what all tools share."""
+"""SSH, the only package that opens connections to hosts.
+May import the inventory and the modules that all tools share.
+"""

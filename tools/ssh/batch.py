@@ -44,7 +44,7 @@ class BatchCommand:
 
     @cached_property
     def shell_word(self) -> str:
-        """Quoted for the account's shell. One byte beyond the cap reveals truncation."""
+        """The command, quoted for the account's shell. One byte beyond the cap reveals truncation."""
         return shlex.quote(shlex.join((str(self.cap + 1), f"{self.timeout:g}", *self.argv)))
 
     @property
@@ -73,40 +73,43 @@ def create_delimiter() -> str:
 
 @dataclass(slots=True)
 class BatchOutputParser:
-    """Incremental parser. `begun`: the script runs; earlier output of the login shell is skipped."""
+    """Split the output of BATCH_SCRIPT as it arrives.
 
-    number: str
+    `begun` is True once the script has started; earlier output of the login shell is skipped.
+    """
+
+    delimiter: str
     begun: bool = False
-    _rest: bytearray = field(default_factory=bytearray)
-    _seen: int = 0
+    _buffer: bytearray = field(default_factory=bytearray)
+    _searched: int = 0
 
     def feed(self, data: bytes) -> Iterator[CommandOutput]:
-        """Yield answers complete now."""
-        self._rest += data
+        """Add output and yield the commands' outputs that are now complete."""
+        self._buffer += data
         if not self.begun and not self._find_start():
             return
-        end = f"\n{self.number}.\n".encode()
-        while (at := self._rest.find(end, max(0, self._seen - len(end)))) >= 0:
-            complete_bytes = bytes(memoryview(self._rest)[:at])
-            del self._rest[: at + len(end)]
-            self._seen = 0
-            yield _parse_answer(complete_bytes, self.number)
-        self._seen = len(self._rest)
+        end_mark = f"\n{self.delimiter}.\n".encode()
+        while (end_offset := self._buffer.find(end_mark, max(0, self._searched - len(end_mark)))) >= 0:
+            complete_bytes = bytes(memoryview(self._buffer)[:end_offset])
+            del self._buffer[: end_offset + len(end_mark)]
+            self._searched = 0
+            yield _parse_answer(complete_bytes, self.delimiter)
+        self._searched = len(self._buffer)
 
     def get_partial_output(self) -> bytes:
         """Return the current command's output so far."""
-        return bytes(self._rest) if self.begun else b""
+        return bytes(self._buffer) if self.begun else b""
 
     def _find_start(self) -> bool:
-        first = f"{self.number}\n".encode()
-        if (at := self._rest.find(first)) < 0:
+        first_line = f"{self.delimiter}\n".encode()
+        if (start := self._buffer.find(first_line)) < 0:
             return False
-        del self._rest[: at + len(first)]
+        del self._buffer[: start + len(first_line)]
         self.begun = True
         return True
 
 
-def _parse_answer(whole: bytes, number: str) -> CommandOutput:
-    out, _, behind = whole.partition(f"\n{number}\n".encode())
-    err, _, status = behind.rpartition(f"\n{number} ".encode())
+def _parse_answer(answer: bytes, delimiter: str) -> CommandOutput:
+    out, _, rest = answer.partition(f"\n{delimiter}\n".encode())
+    err, _, status = rest.rpartition(f"\n{delimiter} ".encode())
     return CommandOutput(out, err, int(status) if status.isdigit() and len(status) <= 3 else None)

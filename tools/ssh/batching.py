@@ -1,4 +1,4 @@
-"""Batching of read-only commands that wait for the same host. Remedies never come this way (`SshTransport.run`)."""
+"""Batching of read-only commands that wait for the same host. Remedies use `SshTransport.run` instead."""
 
 import asyncio
 from collections import defaultdict
@@ -31,7 +31,7 @@ class _HostQueue:
     plain: bool = False
 
     def take_batch(self, lanes: int) -> list[_WaitingCommand]:
-        """Spread over the queue, because neighbours often cost alike."""
+        """Remove the next batch, picked from all over the queue, because neighbours often cost alike."""
         self.waiting = [waiting_command for waiting_command in self.waiting if not waiting_command.answer.done()]
         alone = next(filter(self._must_run_alone, self.waiting), None)
         if alone:
@@ -45,11 +45,11 @@ class _HostQueue:
     def _must_run_alone(self, waiting_command: _WaitingCommand) -> bool:
         return self.plain or waiting_command.tries >= MAX_BATCH_TRIES or not waiting_command.command.can_share_session
 
-    def requeue(self, left: Sequence[_WaitingCommand]) -> None:
+    def requeue(self, unstarted: Sequence[_WaitingCommand]) -> None:
         """Put unstarted commands back to the front."""
-        for command in left:
+        for command in unstarted:
             command.tries += 1
-        self.waiting[:0] = left
+        self.waiting[:0] = unstarted
 
 
 class BatchingSshTransport:
@@ -59,14 +59,14 @@ class BatchingSshTransport:
 
     def __init__(self, ssh: SshTransport) -> None:
         self._ssh = ssh
-        self._most = ssh.sessions
+        self._max_lanes = ssh.sessions
         self._queues: defaultdict[str, _HostQueue] = defaultdict(_HostQueue)
 
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         queue = self._queues[host]
         waiting_command = _WaitingCommand(BatchCommand(tuple(argv), timeout, cap), asyncio.get_running_loop().create_future())
         queue.waiting.append(waiting_command)
-        if len(queue.lanes) < self._most:
+        if len(queue.lanes) < self._max_lanes:
             lane = asyncio.create_task(self._run_lane(host, queue))
             queue.lanes.add(lane)
             lane.add_done_callback(queue.lanes.discard)
@@ -77,8 +77,9 @@ class BatchingSshTransport:
 
     async def aclose(self) -> None:
         lanes = [lane for queue in self._queues.values() for lane in queue.lanes]
-        for command in (waiting_command for queue in self._queues.values() for waiting_command in queue.waiting):
-            command.answer.cancel()
+        for queue in self._queues.values():
+            for waiting_command in queue.waiting:
+                waiting_command.answer.cancel()
         for lane in lanes:
             lane.cancel()
         await asyncio.gather(*lanes, return_exceptions=True)
@@ -86,7 +87,7 @@ class BatchingSshTransport:
     async def _run_lane(self, host: str, queue: _HostQueue) -> None:
         for _ in range(EVENT_LOOP_TURNS):
             await asyncio.sleep(0)
-        while batch := queue.take_batch(self._most):
+        while batch := queue.take_batch(self._max_lanes):
             session = asyncio.create_task(self._run_session(host, queue, batch))
             _cancel_when_unwanted(batch, session)
             try:
@@ -96,16 +97,16 @@ class BatchingSshTransport:
             await asyncio.gather(session, return_exceptions=True)
 
     async def _run_session(self, host: str, queue: _HostQueue, batch: Sequence[_WaitingCommand]) -> None:
-        def set_result(at: int, result: CommandResult) -> None:
-            if not batch[at].answer.done():
-                batch[at].answer.set_result(result)
+        def set_result(index: int, result: CommandResult) -> None:
+            if not batch[index].answer.done():
+                batch[index].answer.set_result(result)
 
         try:
             if len(batch) == 1:
                 [alone] = batch
                 set_result(0, await self._ssh.run(host, alone.command.argv, timeout=alone.command.timeout, cap=alone.command.cap))
                 return
-            ended = await self._ssh.run_batch(host, [waiting_command.command for waiting_command in batch], set_result)
+            session_end = await self._ssh.run_batch(host, [waiting_command.command for waiting_command in batch], set_result)
         except Exception as error:  # callers get any exception; an unreachable host is not retried for queued commands
             queued = queue.waiting if isinstance(error, Unreachable) else []
             queue.waiting = [waiting_command for waiting_command in queue.waiting if waiting_command not in queued]
@@ -113,16 +114,16 @@ class BatchingSshTransport:
                 if not command.answer.done():
                     command.answer.set_exception(error)
             return
-        queue.plain = queue.plain or ended.refused
+        queue.plain = queue.plain or session_end.refused
         queue.requeue([waiting_command for waiting_command in batch if not waiting_command.answer.done()])
 
 
 def _cancel_when_unwanted(batch: Sequence[_WaitingCommand], session: asyncio.Task[None]) -> None:
     """Cancel the session once all callers have left."""
 
-    def leave(answer: asyncio.Future[CommandResult]) -> None:
+    def cancel_if_unwanted(answer: asyncio.Future[CommandResult]) -> None:
         if answer.cancelled() and all(waiting_command.answer.done() for waiting_command in batch):
             session.cancel()
 
     for command in batch:
-        command.answer.add_done_callback(leave)
+        command.answer.add_done_callback(cancel_if_unwanted)

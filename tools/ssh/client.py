@@ -109,7 +109,7 @@ class SshTransport:
     def __init__(self, inventory: Inventory, limits: SshLimits | None = None) -> None:
         self._inventory = inventory
         self._limits = limits or SshLimits()
-        self._lines: dict[str, _HostConnection] = {}
+        self._connections: dict[str, _HostConnection] = {}
         self._bastions: dict[str, _HostConnection] = {}
         self._handshakes = asyncio.Semaphore(self._limits.handshakes)
         self._admissions: dict[str, AdmissionControl] = {}
@@ -120,8 +120,8 @@ class SshTransport:
 
     def reached(self, host: str) -> bool:
         """Return whether the host is connected."""
-        line = self._lines.get(host)
-        return line is not None and line.connection is not None and not line.connection.is_closed()
+        host_connection = self._connections.get(host)
+        return host_connection is not None and host_connection.connection is not None and not host_connection.connection.is_closed()
 
     async def run(self, host: str, argv: Sequence[str], *, timeout: float, cap: int) -> CommandResult:
         """Run one command. A host outside the inventory is refused, not resolved."""
@@ -133,28 +133,28 @@ class SshTransport:
 
         Each command's result goes to the callback; commands without a result did not begin.
         """
-        number = create_delimiter()
+        delimiter = create_delimiter()
 
-        async def listen(process: RemoteProcess) -> SessionEnd:
-            process.stdin.write(f"{number}\n".encode())
-            return await collect_batch_output(process, BatchOutputParser(number), commands, self._limits.grace_seconds, on_result)
+        async def collect_results(process: RemoteProcess) -> SessionEnd:
+            process.stdin.write(f"{delimiter}\n".encode())
+            return await collect_batch_output(process, BatchOutputParser(delimiter), commands, self._limits.grace_seconds, on_result)
 
-        return await self._run_in_session(host, build_batch_command(commands), listen, BATCH_SESSION_OPTIONS)
+        return await self._run_in_session(host, build_batch_command(commands), collect_results, BATCH_SESSION_OPTIONS)
 
     async def _run_in_session(
         self, host: str, command: str, watch: Callable[[RemoteProcess], Awaitable[T]], options: Mapping[str, Any] = SINGLE_SESSION_OPTIONS
     ) -> T:
-        """Retry refused sessions."""
+        """Run a command in a new session and return what `watch` makes of it. Refused sessions are retried."""
         known_host = self._inventory.hosts.get(host)
         if known_host is None:
             raise Unreachable(host, "not in the inventory", barrier=AccessBarrier.SITE)
-        line = self._get_host_connection(host)
-        await self._connect_host(known_host, line)
+        host_connection = self._get_host_connection(host)
+        await self._connect_host(known_host, host_connection)
         for attempt in range(MAX_SESSION_REFUSALS):
             if attempt:
                 await asyncio.sleep(random.uniform(0.005, 0.015) * 2**attempt)  # noqa: S311  # jitter, not a secret
-            async with line.sessions.slot() as slot:
-                connection = await self._connect_host(known_host, line)  # it may have been lost while we waited for a slot
+            async with host_connection.sessions.slot() as slot:
+                connection = await self._connect_host(known_host, host_connection)  # it may have been lost while we waited for a slot
                 process = await _open_session(connection, known_host.name, command, options)
                 if process is not None:
                     return await watch(process)
@@ -167,43 +167,44 @@ class SshTransport:
 
     async def aclose(self) -> None:
         """Close every connection, bastions last."""
-        await asyncio.gather(*(line.cancel_opening() for lines in (self._lines, self._bastions) for line in lines.values()))
-        for lines in (self._lines, self._bastions):
-            open_ones = [line.connection for line in lines.values() if line.connection is not None]
-            for connection in open_ones:
+        all_connections = (*self._connections.values(), *self._bastions.values())
+        await asyncio.gather(*(host_connection.cancel_opening() for host_connection in all_connections))
+        for host_connections in (self._connections, self._bastions):
+            opened = [entry.connection for entry in host_connections.values() if entry.connection is not None]
+            for connection in opened:
                 connection.close()
-            await asyncio.gather(*(_wait_closed(connection) for connection in open_ones))
-        self._lines.clear()
+            await asyncio.gather(*(_wait_closed(connection) for connection in opened))
+        self._connections.clear()
         self._bastions.clear()
 
     async def fingerprint(self, host: str) -> str:
         """Return the SHA-256 fingerprint of the verified host key."""
         known_host = self._inventory.hosts[host]
-        line = self._get_host_connection(host)
-        key = (await self._connect_host(known_host, line)).get_server_host_key()
+        host_connection = self._get_host_connection(host)
+        key = (await self._connect_host(known_host, host_connection)).get_server_host_key()
         return key.get_fingerprint() if key else ""
 
     def _get_host_connection(self, host: str) -> _HostConnection:
-        return self._lines.setdefault(host, _HostConnection(AdmissionControl(self._limits.sessions, SESSION_GAIN)))
+        return self._connections.setdefault(host, _HostConnection(AdmissionControl(self._limits.sessions, SESSION_GAIN)))
 
-    async def _connect_host(self, host: Host, line: _HostConnection) -> Connection:
+    async def _connect_host(self, host: Host, host_connection: _HostConnection) -> Connection:
         async def dial() -> Connection:
             tunnel = await self._connect_bastion_of(host) if host.jump else None
             return await self._open_connection(
                 host.name, host.address, host.port, _build_options(host, self._limits), tunnel, self._get_admission(host)
             )
 
-        return await line.get_connection(dial)
+        return await host_connection.get_connection(dial)
 
     async def _connect_bastion_of(self, host: Host) -> Connection:
-        """A failing bastion says nothing about the hosts behind it, hence SITE."""
+        """Connect to the host's bastion. Its failure says nothing about the hosts behind it, hence SITE."""
         try:
             return await self._connect_bastion(host)
         except Unreachable as error:
             raise Unreachable(host.name, f"{error.host}: {error.why}", error.status, AccessBarrier.SITE) from error
 
     async def _connect_bastion(self, host: Host) -> Connection:
-        line = self._bastions.setdefault(host.jump, _HostConnection(AdmissionControl(1)))
+        host_connection = self._bastions.setdefault(host.jump, _HostConnection(AdmissionControl(1)))
         user, _, jump_address = host.jump.rpartition("@")
         address, _, port = jump_address.partition(":")
 
@@ -211,7 +212,7 @@ class SshTransport:
             options = _build_options(host, self._limits) | {"username": user or host.user, "host_key_alias": ()}
             return await self._open_connection(f"bastion {address}", address, int(port or 22), options, None, AdmissionControl(1))
 
-        return await line.get_connection(dial)
+        return await host_connection.get_connection(dial)
 
     def _get_admission(self, host: Host) -> AdmissionControl:
         """Return the limit of the bastion, else of the sshd, shared by all its names."""
@@ -222,7 +223,7 @@ class SshTransport:
     async def _open_connection(
         self, name: str, address: str, port: int, options: Mapping[str, object], tunnel: Connection | None, admission: AdmissionControl
     ) -> Connection:
-        """Retry sshd's early drops with growing, jittered pauses, but not refusals."""
+        """Open a connection. sshd's early drops are retried with growing, jittered pauses, refusals are not."""
         for attempt in range(1, self._limits.attempts + 1):
             async with admission.slot() as slot, self._handshakes:
                 try:
@@ -279,7 +280,7 @@ def build_remote_command(argv: Sequence[str], limit: float) -> str:
 
 
 def _load_known_hosts(host: Host) -> asyncssh.SSHKnownHosts:
-    """Cached until the file changes: a thousand connections would parse it a thousand times."""
+    """Read known_hosts, cached until the file changes: a thousand connections would parse it a thousand times."""
     path = Path(host.known_hosts or Path.home() / ".ssh" / "known_hosts")
     try:
         status = path.stat()
@@ -324,15 +325,19 @@ async def _wait_closed(connection: Connection) -> None:
 
 
 def _explain_untrusted_key(name: str, address: str, port: int, options: Mapping[str, object], error: Exception) -> Unreachable:
-    """Tell an unlisted key (an omission) from a changed one (possibly an attack)."""
-    known_keys, called = options["known_hosts"], str(options["host_key_alias"] or address)
+    """Explain whether the key is unlisted (an omission) or has changed (possibly an attack)."""
+    known_keys = options["known_hosts"]
+    host_key_name = str(options["host_key_alias"] or address)
     assert isinstance(known_keys, asyncssh.SSHKnownHosts)
-    if any(known_keys.match(called, address, port)):
-        barrier, mend = AccessBarrier.CHANGED_KEY, "the host was re-installed or something answers in its place; fix known_hosts by hand"
+    if any(known_keys.match(host_key_name, address, port)):
+        barrier, advice = AccessBarrier.CHANGED_KEY, "the host was re-installed or something answers in its place; fix known_hosts by hand"
     else:
-        own = f"the host's own console or `ssh-keyscan -p {port} {address}`"
-        barrier, mend = AccessBarrier.UNLISTED_KEY, f"known_hosts has no key of {called}: take it from {own}, compare it, and add it"
-    return Unreachable(name, f"host key not verified ({error}): {mend}", barrier=barrier)
+        key_source = f"the host's own console or `ssh-keyscan -p {port} {address}`"
+        barrier, advice = (
+            AccessBarrier.UNLISTED_KEY,
+            f"known_hosts has no key of {host_key_name}: take it from {key_source}, compare it, and add it",
+        )
+    return Unreachable(name, f"host key not verified ({error}): {advice}", barrier=barrier)
 
 
 def _explain_unreachable(name: str, port: int, error: Exception) -> Unreachable:

@@ -67,49 +67,59 @@ async def collect_batch_output(
 
 
 class _BatchListener:
+    """Report each command of a batch as its output becomes complete. `at` is the index of the running command."""
+
     def __init__(self, answers: BatchOutputParser, commands: Sequence[BatchCommand], on_result: CommandCallback) -> None:
         self._answers = answers
         self._commands = commands
         self._on_result = on_result
         self.at = 0
-        self._since = monotonic()
+        self._started_at = monotonic()
 
     def feed(self, data: bytes) -> bool:
         """Return whether a command ended."""
-        before = self.at
+        previous = self.at
         for answer in self._answers.feed(data):
             if self.at < len(self._commands):
-                self._report_command(_build_result(answer, self._commands[self.at], monotonic() - self._since))
-        return self.at > before
+                self._report_command(_build_result(answer, self._commands[self.at], monotonic() - self._started_at))
+        return self.at > previous
 
     def record_break_off(self, *, timed_out: bool) -> None:
-        """The current command's end is unknown, so it must not be started again."""
-        cap, so_far = self._commands[self.at].cap, self._answers.get_partial_output()
+        """Report the running command as broken off. Its end is unknown, so it must not be started again."""
+        cap, output = self._commands[self.at].cap, self._answers.get_partial_output()
         self._report_command(
-            CommandResult(so_far[:cap], b"", None, monotonic() - self._since, truncated=len(so_far) > cap, timed_out=timed_out)
+            CommandResult(output[:cap], b"", None, monotonic() - self._started_at, truncated=len(output) > cap, timed_out=timed_out)
         )
 
     def _report_command(self, result: CommandResult) -> None:
         self._on_result(self.at, result)
-        self.at, self._since = self.at + 1, monotonic()
+        self.at, self._started_at = self.at + 1, monotonic()
 
 
 def _build_result(output: CommandOutput, command: BatchCommand, seconds: float) -> CommandResult:
-    """A killed command and one that `timeout` killed both give 137; only elapsed time tells them apart."""
-    cut, status = len(output.stdout) > command.cap, output.exit_status
-    late = status in TIMEOUT_STATUSES and (status == min(TIMEOUT_STATUSES) or seconds * 2 >= command.timeout)
-    return CommandResult(output.stdout[: command.cap], output.stderr, None if cut else status, seconds, truncated=cut, timed_out=late)
+    """Build a result. Status 137 is a timeout only late: a command that was killed otherwise has it too."""
+    status = output.exit_status
+    is_truncated = len(output.stdout) > command.cap
+    timed_out = status in TIMEOUT_STATUSES and (status == min(TIMEOUT_STATUSES) or seconds * 2 >= command.timeout)
+    return CommandResult(
+        output.stdout[: command.cap],
+        output.stderr,
+        None if is_truncated else status,
+        seconds,
+        truncated=is_truncated,
+        timed_out=timed_out,
+    )
 
 
 async def _read_block(stream: asyncssh.SSHReader[bytes]) -> bytes:
-    """Return b"" at the end or on a lost connection."""
+    """Read the next block: b"" at the end or on a lost connection."""
     with contextlib.suppress(asyncssh.Error, OSError):
         return await stream.read(READ_BLOCK_BYTES)
     return b""
 
 
 async def end_process(process: RemoteProcess) -> None:
-    """Terminate, kill after 1 s, close the channel."""
+    """Terminate the process, kill it after 1 s, and close the channel."""
     with contextlib.suppress(OSError, asyncssh.Error, TimeoutError):
         process.terminate()
         try:
@@ -120,7 +130,7 @@ async def end_process(process: RemoteProcess) -> None:
 
 
 async def read_remaining_stderr(errors: asyncio.Task[tuple[bytes, bool]]) -> bytes:
-    """Wait at most 0.5 s for an open channel."""
+    """Return stderr. An open channel is waited for at most 0.5 s."""
     finished, _ = await asyncio.wait({errors}, timeout=0.5)
     if not finished:
         errors.cancel()

@@ -36,11 +36,11 @@ class ChangeFeed:
         journal = self.workspace.journal
 
         def read_changes() -> list[JSON] | bool:
-            changes = [change.wire() for change in journal.since(since) if self._sees(user, change)]
+            changes = [change.wire() for change in journal.list_changes_after(since) if self._sees(user, change)]
             return changes or journal.closed
 
         try:
-            changes = await journal.until(read_changes, wait) if wait else read_changes()
+            changes = await journal.wait_until(read_changes, wait) if wait else read_changes()
         except TimeoutError:
             return []
         return changes if isinstance(changes, list) else []
@@ -56,7 +56,7 @@ class ChangeFeed:
         await response.prepare(request)
         journal = self.workspace.journal
         while not journal.closed:
-            changes = [change.wire() for change in journal.since(since) if self._sees(user, change)]
+            changes = [change.wire() for change in journal.list_changes_after(since) if self._sees(user, change)]
             since = journal.seq
             try:
                 for change in changes:
@@ -69,6 +69,6 @@ class ChangeFeed:
     @staticmethod
     async def _wait_or_send_heartbeat(response: web.StreamResponse, journal: WorkspaceJournal, since: int) -> None:
         try:
-            await journal.until(lambda: journal.seq > since or journal.closed, HEARTBEAT_SECONDS)
+            await journal.wait_until(lambda: journal.seq > since or journal.closed, HEARTBEAT_SECONDS)
         except TimeoutError:
             await response.write(b": still here\n\n")

@@ -234,7 +234,7 @@ class ControlRoutes:
         """Return status and prompts of a conversation's thread, or of the whole conversation."""
         channel, thread = self.workspace.dm(self.workspace.user(query["user"]).id).id, query.get("thread_ts", "")
         offered = self.workspace.panes.prompts.get((channel, thread), {"title": "", "prompts": []})
-        return {"channel": channel, "status": self.workspace.panes.status(channel, thread), **offered}
+        return {"channel": channel, "status": self.workspace.panes.get_status(channel, thread), **offered}
 
     def messages(self, query: JSON) -> JSON:
         channel = self.workspace.channel(query["channel"])
@@ -251,7 +251,7 @@ class ControlRoutes:
             raise SlackRefusal("not_in_channel")
         whispered = [m for m in self.workspace.ephemerals.values() if m.channel == channel.id and m.ephemeral_to == me]
         found = [m for m in [*channel.messages.values(), *whispered] if root in ("", m.root)]
-        return [self.workspace.shown(message) for message in sorted(found, key=lambda m: m.ts)]
+        return [self.workspace.build_displayed_message(message) for message in sorted(found, key=lambda m: m.ts)]
 
     def stats(self) -> JSON:
         calls = {"calls": dict(self.api.calls), "refusals": dict(self.api.refusals)}

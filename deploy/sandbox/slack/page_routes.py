@@ -53,7 +53,7 @@ class PageRoutes:
         return web.Response(body=source.read_bytes(), content_type=kind, charset="utf-8", headers=SECURITY_HEADERS)
 
     async def upload(self, request: web.Request) -> web.Response:
-        file = self.workspace.files.for_ticket(request.match_info["ticket"])
+        file = self.workspace.files.find_by_ticket(request.match_info["ticket"])
         if file is None:
             return web.Response(status=404, text="no such upload")
         content = await self._body(request)

@@ -176,7 +176,7 @@ class SlackSandbox:
 
     async def wait_for(self, predicate: Callable[[], T | None], timeout: float = WAIT_SECONDS) -> T:
         """Return the first truthy value of `predicate()`, retried after every change. Raises TimeoutError."""
-        return await self.workspace.journal.until(predicate, timeout)
+        return await self.workspace.journal.wait_until(predicate, timeout)
 
     async def connected(self, connections: int = 1, timeout: float = WAIT_SECONDS) -> None:
         """Wait for the app's connection; in HTTP mode, for its URL verification."""

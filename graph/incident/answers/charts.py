@@ -19,7 +19,7 @@ from graph.incident.turn_result import TurnResult
 from graph.report import AttachedChart
 from graph.search_trace import SearchBranch, build_search_tree, summarize_search_tree
 from graph.timeline import build_timeline
-from tools.bandwidth import Bandwidths, bandwidths, format_size, summarize_bandwidths
+from tools.bandwidth import Bandwidths, collect_bandwidths, format_size, summarize_bandwidths
 from tools.fact import Value
 from tools.inventory.host_ranges import fold_host_names
 
@@ -113,7 +113,7 @@ def measured(context: AnswerContext, hosts: tuple[str, ...]) -> Bandwidths:
     def expected(host: str) -> Value:
         return context.assessment.reference.expected(host, "nccl.busbw_max", None) if host else None
 
-    measured_bandwidths = bandwidths(hosts, context.incident.facts, expected)
+    measured_bandwidths = collect_bandwidths(hosts, context.incident.facts, expected)
     return measured_bandwidths if context.message.hosts else Bandwidths(measured_bandwidths.curves)
 
 

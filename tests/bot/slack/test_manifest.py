@@ -43,7 +43,7 @@ def test_every_scope_is_used_and_every_use_has_its_scope() -> None:
 
 @pytest.mark.parametrize("event", ["app_mention", "app_home_opened", "message.channels", "message.groups", "message.im"])
 def test_it_subscribes_to_what_is_listened_to(event: str) -> None:
-    assert App.from_manifest(manifest.build_manifest()).hears(event)
+    assert App.from_manifest(manifest.build_manifest()).is_subscribed_to(event)
 
 
 def test_it_offers_the_command_and_the_entry_in_a_messages_menu() -> None:

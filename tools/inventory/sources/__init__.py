@@ -1,1 +1,3 @@
-"""Where an inventory's hosts come from: Slurm, Kubernetes, Ansible. Readers are pure, `open` fetches; may import the inventory and the transport's shape."""
+"""Sources of an inventory's hosts: Slurm, Kubernetes and Ansible. Parsers are pure; only `loader` fetches.
+May import the inventory and the transport protocol.
+"""

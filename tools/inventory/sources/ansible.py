@@ -6,7 +6,7 @@ never quoted.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -43,15 +43,16 @@ def build_list_argv(inventory: Path, config: Path = EMPTY_CONFIG_PATH) -> tuple[
     return ("env", *settings, "ansible-inventory", f"--inventory={inventory}", "--list")
 
 
-def find_complaint(status: int, told: str) -> str:
+def find_complaint(status: int, stderr: str) -> str:
     """Return why Ansible gave no complete inventory, or "", without stderr lines that quote values."""
     if status == 127:
         return "cannot be run here; install ansible-core, or save what `ansible-inventory --list` prints and name that file"
-    lines = split_lines(told)
-    error = next((match[1] for line in lines if (match := _ERROR_PATTERN.match(line))), f"exit status {status}" if status else "")
-    left_out = next((match[1] for line in lines if (match := _SKIPPED_PATTERN.match(line))), "")
+    lines = split_lines(stderr)
+    problem = _find_first(_ERROR_PATTERN, lines)
+    if not problem and status:
+        problem = f"exit status {status}"
+    problem = problem or _find_first(_SKIPPED_PATTERN, lines)
     origin = next((match[1] for line in lines if (match := _ORIGIN_PATTERN.fullmatch(line))), "")
-    problem = error or left_out
     if problem and origin:
         problem = f"{problem} ({origin})"
     return redact(problem)
@@ -60,6 +61,14 @@ def find_complaint(status: int, told: str) -> str:
 _ERROR_PATTERN = re.compile(r"(?:\[ERROR\]:|ERROR!) (.{1,200})")
 _SKIPPED_PATTERN = re.compile(r"\[WARNING\]: (Skipping .{1,200})")
 _ORIGIN_PATTERN = re.compile(r"Origin: (/[^\s:]{1,200}:\d+)(?::\d+)?")
+
+
+def _find_first(pattern: re.Pattern[str], lines: Iterable[str]) -> str:
+    """Return the first group of the first line that matches, or ""."""
+    for line in lines:
+        if match := pattern.match(line):
+            return match[1]
+    return ""
 
 
 def is_saved_list(text: str) -> bool:
@@ -72,21 +81,22 @@ def parse_list(text: str) -> SourceRows:
     document = _parse_document(text)
     members = {name: list(dict.fromkeys(_iter_members(document, name, ()))) for name in document if name != "_meta"}
     variables = _get_mapping(_get_mapping(document, "_meta"), "hostvars")
-    everybody = list(dict.fromkeys(name for names in members.values() for name in names))
-    problems = [f"{name!r} is no host name" for name in everybody if not re.fullmatch(HOST_NAME, name)]
-    rows = SourceRows(hosts={name: _read_host_settings(name, _get_mapping(variables, name), problems) for name in everybody})
-    if not everybody:
+    host_names = list(dict.fromkeys(name for names in members.values() for name in names))
+    problems = [f"{name!r} is no host name" for name in host_names if not re.fullmatch(HOST_NAME, name)]
+    source_rows = SourceRows(hosts={name: _read_host_settings(name, _get_mapping(variables, name), problems) for name in host_names})
+    if not host_names:
         problems.append("the inventory names no host")
     if problems:
         raise BadSource(problems)
     depths = _compute_depths(document)
     for group in sorted(members.keys() - {ALL_GROUP, UNGROUPED_GROUP}, key=lambda name: (depths[name], name)):
         for host in members[group]:
-            rows.add_host(group, host)
-    grouped = {host for names in rows.groups.values() for host in names}
-    for host in (name for name in everybody if name not in grouped):
-        rows.add_host(UNGROUPED_GROUP, host)
-    return rows
+            source_rows.add_host(group, host)
+    grouped = {host for names in source_rows.groups.values() for host in names}
+    for host in host_names:
+        if host not in grouped:
+            source_rows.add_host(UNGROUPED_GROUP, host)
+    return source_rows
 
 
 def _parse_document(text: str) -> Mapping[str, Any]:
@@ -118,30 +128,35 @@ def _iter_members(document: Mapping[str, Any], group: str, above: tuple[str, ...
 
 
 def _compute_depths(document: Mapping[str, Any]) -> dict[str, int]:
-    """Settings of deeper groups win in the inventory file."""
-    above = {name: list[str]() for name in document}
+    """Return each group's depth. Settings of deeper groups win in the inventory file."""
+    parents = {name: list[str]() for name in document}
     for name in document.keys() - {ALL_GROUP}:
         for child in _list_names(document, name, "children"):
-            above.setdefault(child, []).append(name)
+            parents.setdefault(child, []).append(name)
 
     @cache
-    def depth(group: str) -> int:
-        return 1 + max(map(depth, above[group]), default=0)
+    def compute_depth(group: str) -> int:
+        return 1 + max(map(compute_depth, parents[group]), default=0)
 
-    return {name: depth(name) for name in above}
+    return {name: compute_depth(name) for name in parents}
 
 
 def _read_host_settings(host: str, variables: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
     settings: dict[str, Any] = {}
-    for name in (name for name in (*VARIABLE_FIELDS, *SSH_ARGS_VARIABLES) if name in variables):
+    for name in (*VARIABLE_FIELDS, *SSH_ARGS_VARIABLES):
+        if name not in variables:
+            continue
         value, location = variables[name], f"host {host}: {name}"
         if isinstance(value, bool) or not isinstance(value, (str, int)):
-            sealed = isinstance(value, Mapping) and "__ansible_vault" in value
-            problems.append(f"{location} {'is encrypted' if sealed else 'is no text'}; write the value, or set it in the inventory file")
+            is_encrypted = isinstance(value, Mapping) and "__ansible_vault" in value
+            problems.append(
+                f"{location} {'is encrypted' if is_encrypted else 'is no text'}; write the value, or set it in the inventory file"
+            )
         elif "{{" in str(value) or "{%" in str(value):
             problems.append(f"{location} is a template; write the value, or set it in the inventory file")
         elif name in SSH_ARGS_VARIABLES:
-            settings |= {"jump": jump[1]} if (jump := _JUMP_PATTERN.search(str(value))) else {}
+            if jump_match := _JUMP_PATTERN.search(str(value)):
+                settings["jump"] = jump_match[1]
         elif VARIABLE_FIELDS[name] == "port":
             settings["port"] = _parse_port(value, location, problems)
         else:

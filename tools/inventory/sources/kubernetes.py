@@ -22,25 +22,25 @@ ALL_NODES_GROUP = "kubernetes"
 
 def parse_nodes(text: str) -> SourceRows:
     """Return GPU nodes with internal addresses, in one common group and in their labels' groups. Raises BadSource for other text."""
-    rows = SourceRows()
+    source_rows = SourceRows()
     problems = []
-    for place, node in enumerate(_parse_items(text)):
+    for index, node in enumerate(_parse_items(text)):
         name = _get_mapping(node, "metadata").get("name")
         if not isinstance(name, str) or not re.fullmatch(HOST_NAME, name):
-            problems.append(f"kubectl get nodes: items[{place}].metadata.name {name!r} is no host name")
+            problems.append(f"kubectl get nodes: items[{index}].metadata.name {name!r} is no host name")
             continue
         labels = _get_mapping(_get_mapping(node, "metadata"), "labels")
         if not _has_gpus(node, labels):
             continue
         for group in (ALL_NODES_GROUP, *(str(labels[pool]) for pool in POOL_LABELS if labels.get(pool))):
-            rows.add_host(group, name)
+            source_rows.add_host(group, name)
         if address := _find_address(node):
-            rows.hosts[name] = {"address": address}
-    if not rows.groups and not problems:
+            source_rows.hosts[name] = {"address": address}
+    if not source_rows.groups and not problems:
         problems.append(f"kubectl get nodes: no node has {GPU_RESOURCE} or the label {GPU_RESOURCE}.present")
     if problems:
         raise BadSource(problems)
-    return rows
+    return source_rows
 
 
 def _parse_items(text: str) -> list[Any]:
@@ -60,22 +60,24 @@ def _get_mapping(value: Any, name: str) -> Mapping[str, Any]:
 
 
 def _has_gpus(node: Any, labels: Mapping[str, Any]) -> bool:
-    """A node whose GPUs have all failed still lists the resource."""
+    """Return whether the node has GPUs. It lists the resource even if all of them have failed."""
     status = _get_mapping(node, "status")
-    return (
-        any(GPU_RESOURCE in _get_mapping(status, part) for part in ("capacity", "allocatable"))
-        or labels.get(f"{GPU_RESOURCE}.present") == "true"
-    )
+    if any(GPU_RESOURCE in _get_mapping(status, part) for part in ("capacity", "allocatable")):
+        return True
+    return labels.get(f"{GPU_RESOURCE}.present") == "true"
 
 
 def _find_address(node: Any) -> str:
-    return next(
-        (address for kind in ("InternalIP", "Hostname") for address_kind, address in _iter_addresses(node) if address_kind == kind), ""
-    )
+    for kind in ("InternalIP", "Hostname"):
+        for address_kind, address in _iter_addresses(node):
+            if address_kind == kind:
+                return address
+    return ""
 
 
 def _iter_addresses(node: Any) -> Iterator[tuple[str, str]]:
-    rows = _get_mapping(node, "status").get("addresses")
-    for row in rows if isinstance(rows, list) else ():
-        if isinstance(row, Mapping):
-            yield str(row.get("type", "")), str(row.get("address", ""))
+    """Yield the kind and the address of each entry."""
+    addresses = _get_mapping(node, "status").get("addresses")
+    for entry in addresses if isinstance(addresses, list) else ():
+        if isinstance(entry, Mapping):
+            yield str(entry.get("type", "")), str(entry.get("address", ""))

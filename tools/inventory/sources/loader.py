@@ -36,25 +36,26 @@ async def open_inventory(where: Path, reach: TransportFactory) -> Inventory:
 async def _parse_with_sources(raw: Any, name: str, reach: TransportFactory, document: Document | None) -> Inventory:
     if not isinstance(raw, dict) or "sources" not in raw:
         return parse_inventory(raw, name, document)
-    own = {part: value for part, value in raw.items() if part != "sources"}
-    rows, problems = raw["sources"], list[str]()
-    hosts, requests = list[dict[str, Any]](), list[str]()
-    if not isinstance(rows, list):
-        rows, problems = (
-            [],
-            [_locate_problem("sources: must be a list, like [{slurm: ''}, {ansible: /etc/ansible/hosts}]", document, "sources")],
-        )
-    for place, row in enumerate(rows):
+    if not isinstance(raw["sources"], list):
+        problem = "sources: must be a list, like [{slurm: ''}, {ansible: /etc/ansible/hosts}]"
+        raise BadInventory(name, [_locate_problem(problem, document, "sources")])
+    own_rows = {part: value for part, value in raw.items() if part != "sources"}
+    source_rows: list[dict[str, Any]] = []
+    slurm_hosts: list[str] = []
+    problems: list[str] = []
+    for index, row in enumerate(raw["sources"]):
         try:
             source = Source.parse(row)
-            hosts.append((await _read_source(source, own, name, reach)).to_raw())
-            requests += [source.where] if source.kind == "slurm" and "/" not in source.where else []
+            source_rows.append((await _read_source(source, own_rows, name, reach)).to_raw())
         except BadSource as error:
-            problems += [_locate_problem(f"sources.{place}: {problem}", document, "sources", place) for problem in error.problems]
+            problems += [_locate_problem(f"sources.{index}: {problem}", document, "sources", index) for problem in error.problems]
+            continue
+        if source.kind == "slurm" and "/" not in source.where:
+            slurm_hosts.append(source.where)
     if problems:
         raise BadInventory(name, problems)
-    merged = merge_rows(own, hosts)
-    return parse_inventory({**merged, "slurm": requests} if requests else merged, name, document)
+    merged = merge_rows(own_rows, source_rows)
+    return parse_inventory({**merged, "slurm": slurm_hosts} if slurm_hosts else merged, name, document)
 
 
 def _locate_problem(problem: str, document: Document | None, *loc: str | int) -> str:
@@ -73,7 +74,8 @@ class Source:
     def parse(cls, row: Any) -> "Source":
         """Parse a row. Raises BadSource unless it names one source."""
         kinds = [name for name in row if name in SOURCE_KINDS] if isinstance(row, dict) else []
-        if len(kinds) != 1 or set(row) - {kinds[0], *(("config",) if kinds == ["ansible"] else ())}:
+        allowed_fields = {*kinds, "config"} if kinds == ["ansible"] else set(kinds)
+        if len(kinds) != 1 or set(row) - allowed_fields:
             raise BadSource([f"must be one of {', '.join(SOURCE_KINDS)} with a file, a host or nothing, not {row!r}"])
         return cls(kinds[0], str(row[kinds[0]] or ""), str(row.get("config") or ""))
 
@@ -82,7 +84,8 @@ async def _read_source(source: Source, own_rows: dict[str, Any], name: str, reac
     if source.kind == "ansible":
         return await _read_ansible(source)
     if source.kind == "kubernetes":
-        return kubernetes.parse_nodes(await (_read_file(source.where) if source.where else run_here(kubernetes.NODES_COMMAND)))
+        text = await (_read_file(source.where) if source.where else run_here(kubernetes.NODES_COMMAND))
+        return kubernetes.parse_nodes(text)
     if "/" in source.where:
         return slurm.parse_nodes(await _read_file(source.where))
     return await _read_slurm(source.where, own_rows, name, reach)
@@ -101,19 +104,19 @@ async def _read_ansible(source: Source) -> SourceRows:
 
 
 async def _read_slurm(host: str, own_rows: dict[str, Any], name: str, reach: TransportFactory) -> SourceRows:
-    """Ask for JSON, else one line per node for a Slurm without it."""
+    """Ask Slurm for JSON, or a Slurm without it for one line per node."""
     async with contextlib.AsyncExitStack() as stack:
         if host:
             transport = reach(_parse_own_hosts(host, own_rows, name))
             stack.push_async_callback(transport.aclose)
 
-        async def ask(argv: Sequence[str]) -> str:
+        async def run_query(argv: Sequence[str]) -> str:
             return await (run_on_host(transport, host, argv) if host else run_here(argv))
 
         try:
-            return slurm.parse_nodes(await ask(slurm.NODES_JSON_COMMAND))
+            return slurm.parse_nodes(await run_query(slurm.NODES_JSON_COMMAND))
         except BadSource:
-            return slurm.parse_nodes(await ask(slurm.NODES_PLAIN_COMMAND))
+            return slurm.parse_nodes(await run_query(slurm.NODES_PLAIN_COMMAND))
 
 
 def _parse_own_hosts(host: str, own_rows: dict[str, Any], name: str) -> Inventory:

@@ -49,16 +49,17 @@ def build_accounting_argv(job: str) -> tuple[str, ...]:
 
 
 def parse_accounting(text: str) -> SlurmJob | None:
-    """Parse `4711|FAILED|gpu-[001-002]`, one row per array task; None without rows. Raises BadSource for other text."""
-    rows = [parts for line in split_lines(text)[:MAX_TASKS] if len(parts := line.split("|")) == 3]
-    if not rows:
+    """Parse `4711|FAILED|gpu-[001-002]`, one line per array task; None without lines. Raises BadSource for other text."""
+    columns_of_lines = (line.split("|") for line in split_lines(text)[:MAX_TASKS])
+    tasks = [columns for columns in columns_of_lines if len(columns) == 3]
+    if not tasks:
         return None
     try:
-        hosts = tuple(dict.fromkeys(host for _, _, nodes in rows if nodes not in _NO_NODES for host in expand_host_range(nodes)))
+        hosts = tuple(dict.fromkeys(host for _, _, nodes in tasks if nodes not in _NO_NODES for host in expand_host_range(nodes)))
     except BadRange as error:
         raise BadSource([f"sacct: NodeList: {error}"]) from error
-    states = dict.fromkeys(state.split()[0] for _, state, _ in rows if state.strip())  # `CANCELLED by 1001`
-    return SlurmJob(rows[0][0], hosts, state="+".join(list(states)[:4]))
+    states = dict.fromkeys(state.split()[0] for _, state, _ in tasks if state.strip())  # `CANCELLED by 1001`
+    return SlurmJob(tasks[0][0], hosts, state="+".join(list(states)[:4]))
 
 
 def parse_nodes(text: str, *, gpus_only: bool = True) -> SourceRows:
@@ -67,7 +68,7 @@ def parse_nodes(text: str, *, gpus_only: bool = True) -> SourceRows:
     if not nodes:
         raise BadSource(["scontrol show node: no node in the output"])
     gpu_nodes = [node for node in nodes if "gpu" in node["gres"]] if gpus_only else []
-    rows = SourceRows()
+    source_rows = SourceRows()
     problems = []
     for node in gpu_nodes or nodes:
         name = node["name"]
@@ -75,12 +76,12 @@ def parse_nodes(text: str, *, gpus_only: bool = True) -> SourceRows:
             problems.append(f"scontrol show node: NodeName {name!r} is no host name")
             continue
         for partition in node["partitions"] or ["slurm"]:
-            rows.add_host(partition, name)
+            source_rows.add_host(partition, name)
         if node["address"] and node["address"] != name:
-            rows.hosts[name] = {"address": node["address"]}
+            source_rows.hosts[name] = {"address": node["address"]}
     if problems:
         raise BadSource(problems)
-    return rows
+    return source_rows
 
 
 def _iter_json_nodes(text: str) -> Iterator[dict[str, Any]]:
@@ -88,16 +89,18 @@ def _iter_json_nodes(text: str) -> Iterator[dict[str, Any]]:
     nodes = document.get("nodes")
     if not isinstance(nodes, list):
         raise BadSource(["scontrol show node --json: `nodes` is missing or no list"])
-    for place, node in enumerate(nodes):
+    for index, node in enumerate(nodes):
         name = node.get("name") if isinstance(node, dict) else None
         if not isinstance(name, str):
-            raise BadSource([f"scontrol show node --json: nodes[{place}].name is missing or no text"])
+            raise BadSource([f"scontrol show node --json: nodes[{index}].name is missing or no text"])
         partitions = node.get("partitions") or []
+        if not isinstance(partitions, list):
+            partitions = str(partitions).split(",")
         yield {
             "name": name,
             "address": str(node.get("address") or node.get("hostname") or ""),
             "gres": str(node.get("gres") or node.get("tres") or ""),
-            "partitions": [str(p) for p in partitions] if isinstance(partitions, list) else str(partitions).split(","),
+            "partitions": [str(partition) for partition in partitions],
         }
 
 
@@ -131,27 +134,27 @@ def _iter_records(text: str, begins: str) -> Iterator[tuple[int, str]]:
 
 def parse_fields(record: str) -> dict[str, str]:
     """Split `A=1 Reason=two words B=3`; a value ends at the next capitalised name."""
-    marks = list(_FIELD_PATTERN.finditer(record))
-    ends = [*(mark.start() for mark in marks), len(record)][1:]
-    return {mark[1]: record[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=True)}
+    matches = list(_FIELD_PATTERN.finditer(record))
+    ends = [*(match.start() for match in matches), len(record)][1:]
+    return {match[1]: record[match.end() : end].strip() for match, end in zip(matches, ends, strict=True)}
 
 
 def parse_job(text: str) -> SlurmJob:
     """Parse either format, merging array tasks and heterogeneous components. Raises BadSource for other text."""
-    rows = _parse_json_jobs(text) if text.lstrip().startswith("{") else _parse_plain_jobs(text)
-    if not rows or not rows[0].get("JobId"):
+    records = _parse_json_jobs(text) if text.lstrip().startswith("{") else _parse_plain_jobs(text)
+    if not records or not records[0].get("JobId"):
         raise BadSource([f"scontrol show job: {(split_lines(text.strip()) or ['no output'])[0][:120]!r}"])
-    tasks = [_build_job(row) for row in rows[:MAX_TASKS]]
+    tasks = [_build_job(record) for record in records[:MAX_TASKS]]
     if len(tasks) == 1:
         return tasks[0]
-    states = dict.fromkeys(part.state for part in tasks if part.state)
+    states = dict.fromkeys(task.state for task in tasks if task.state)
     shared_environment = {
-        name: value for name, value in tasks[0].environment.items() if all(part.environment.get(name) == value for part in tasks)
+        name: value for name, value in tasks[0].environment.items() if all(task.environment.get(name) == value for task in tasks)
     }
-    hosts = tuple(dict.fromkeys(host for part in tasks for host in part.hosts))
-    parent_id = next((rows[0][name] for name in PARENT_JOB_FIELDS if rows[0].get(name)), rows[0]["JobId"])
-    ranks = sum(part.ranks for part in tasks)
-    return SlurmJob(parent_id, hosts, ranks, "+".join(list(states)[:4]), shared_environment, tasks=sum(part.tasks for part in tasks))
+    hosts = tuple(dict.fromkeys(host for task in tasks for host in task.hosts))
+    parent_id = next((records[0][name] for name in PARENT_JOB_FIELDS if records[0].get(name)), records[0]["JobId"])
+    ranks = sum(task.ranks for task in tasks)
+    return SlurmJob(parent_id, hosts, ranks, "+".join(list(states)[:4]), shared_environment, tasks=sum(task.tasks for task in tasks))
 
 
 def _parse_plain_jobs(text: str) -> list[dict[str, str]]:
@@ -162,32 +165,27 @@ def _build_job(fields: Mapping[str, str]) -> SlurmJob:
     nodes = fields.get("NodeList", "")
     try:
         hosts = tuple(expand_host_range(nodes)) if nodes not in _NO_NODES else ()
-        tasks = (
-            len(expand_host_range(f"t[{fields['ArrayTaskId'].partition('%')[0]}]"))
-            if fields.get("ArrayTaskId", "").strip("0123456789")
-            else 1
-        )
+        tasks = 1
+        if fields.get("ArrayTaskId", "").strip("0123456789"):  # a range of tasks such as `0-7%2`
+            tasks = len(expand_host_range(f"t[{fields['ArrayTaskId'].partition('%')[0]}]"))
     except BadRange as error:
         raise BadSource([f"scontrol show job: NodeList or ArrayTaskId: {error}"]) from error
-    ranks = re.match(r"[0-9]{1,9}", fields.get("NumTasks", ""))
-    count = int(ranks[0]) if ranks else 0
-    name = (
-        f"{fields['ArrayJobId']}_{fields['ArrayTaskId']}"
-        if fields.get("ArrayJobId") and fields.get("ArrayTaskId", "").isdigit()
-        else fields["JobId"]
-    )
+    ranks_match = re.match(r"[0-9]{1,9}", fields.get("NumTasks", ""))
+    ranks = int(ranks_match[0]) if ranks_match else 0
+    job_id = fields["JobId"]
+    if fields.get("ArrayJobId") and fields.get("ArrayTaskId", "").isdigit():
+        job_id = f"{fields['ArrayJobId']}_{fields['ArrayTaskId']}"
     variables = {
         "SLURM_JOB_ID": fields["JobId"],
         "SLURM_JOB_NAME": fields.get("JobName", ""),
         "SLURM_JOB_NODELIST": nodes,
         "SLURM_JOB_NUM_NODES": str(len(hosts)) if hosts else "",
-        "SLURM_NTASKS": str(count or ""),
+        "SLURM_NTASKS": str(ranks or ""),
         "SLURM_JOB_PARTITION": fields.get("Partition", ""),
         "SLURM_SUBMIT_DIR": fields.get("WorkDir", ""),
     }
-    return SlurmJob(
-        name, hosts, count, fields.get("JobState", ""), {k: v for k, v in variables.items() if v and v != "(null)"}, tasks=tasks
-    )
+    environment = {name: value for name, value in variables.items() if value and value != "(null)"}
+    return SlurmJob(job_id, hosts, ranks, fields.get("JobState", ""), environment, tasks=tasks)
 
 
 def _parse_json_jobs(text: str) -> list[dict[str, str]]:
@@ -214,7 +212,7 @@ def _convert_json_job(job: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _format_number(value: Any, *, zero: bool = False) -> str:
-    """Accept `7` and newer releases' `{"set": true, "number": 7}`."""
+    """Return a JSON number, `7` or newer releases' `{"set": true, "number": 7}`, as text; "" if it is not set."""
     if isinstance(value, Mapping):
         value = value.get("number") if value.get("set") else None
     return str(value) if isinstance(value, int) and not isinstance(value, bool) and (value or zero) else ""

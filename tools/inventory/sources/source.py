@@ -10,7 +10,7 @@ HOST_NAME = HOST_NAME_PATTERN
 
 
 class BadSource(ValueError):
-    """A source that cannot be read. `problems` are whole sentences that name the field or the line."""
+    """A source cannot be read. `problems` are sentences that name the field or the line."""
 
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
@@ -40,8 +40,9 @@ def merge_rows(own_rows: Mapping[str, Any], layers: Iterable[Mapping[str, Any]])
     for layer in (*layers, own_rows):
         for part in ("groups", "hosts"):
             rows = layer.get(part)
-            if isinstance(rows, Mapping):
-                into = merged.setdefault(part, {})
-                for name, row in rows.items():
-                    into[name] = {**into.get(name, {}), **row} if isinstance(row, Mapping) else row
+            if not isinstance(rows, Mapping):
+                continue
+            merged_rows = merged.setdefault(part, {})
+            for name, row in rows.items():
+                merged_rows[name] = {**merged_rows.get(name, {}), **row} if isinstance(row, Mapping) else row
     return {**own_rows, "groups": merged.get("groups", {}), "hosts": merged.get("hosts", {})}

@@ -103,8 +103,9 @@ class Cluster(RepairableSimulation):
         """Return the cluster of a case at the time of its ticket; with a clock, it lives on from there. H06 needs
         machines without NVLink, so it changes the profile.
         """
-        nothing_to_do = PROFILES[case.profile].links and any(modifier.id == "H06" for modifier in case.modifiers)
-        profile, job = WITHOUT_NVLINK if nothing_to_do else case.profile, find_job_id(case.ticket.text)
+        needs_pcie_machines = PROFILES[case.profile].links and any(modifier.id == "H06" for modifier in case.modifiers)
+        profile = WITHOUT_NVLINK if needs_pcie_machines else case.profile
+        job = find_job_id(case.ticket.text)
         plan = Plan(profile, case.nodes, seed, case.faults, case.modifiers, controller=controller, reported_job=job)
         return cls(plan, t0=case.t0, outputs=case.outputs, clock=clock, pace=pace)
 
@@ -121,7 +122,9 @@ class Cluster(RepairableSimulation):
         if host == self.controller or command.name in scheduler.READ_COMMANDS:
             return self._answer_without_gpus(host, command, argv, at)
         answer = self._apply_r6(host, command, argv) or self._get_fixed_output(host, command) or self._render_answer(host, command, at)
-        return replace(answer, seconds=COMMAND_SECONDS.get(command.name, READ_SECONDS)) if answer.status != 127 else answer
+        if answer.status == 127:  # the shell refuses at once
+            return answer
+        return replace(answer, seconds=COMMAND_SECONDS.get(command.name, READ_SECONDS))
 
     def answer_root(self, host: str, argv: Sequence[str], at: float = 0.0) -> ShellAnswer:
         """Return the answer to a command that the node kit runs as root."""
@@ -153,7 +156,7 @@ class Cluster(RepairableSimulation):
         self, fault_id: str, node: str | Sequence[str] = "*", gpu: int | None = None, t: float | None = None, **args: Any
     ) -> dict[str, Any]:
         """Start a fault on a node, some nodes or all ("*"); a cluster-wide fault affects all. `t`: start in seconds
-        from now, default BEGAN_AGO ago.
+        from now, default FAULT_AGE_SECONDS ago.
         """
         if fault_id not in FAULTS:
             raise SimulationRefusal(f"there is no fault {fault_id}; there are {', '.join(sorted(FAULTS))}")
@@ -192,10 +195,11 @@ class Cluster(RepairableSimulation):
     def as_case(self, ticket: CaseTicket) -> tuple[str, str]:
         """Return the current faults and the given ticket as a case: its name and file."""
         age, now = self._age, self._now()
-        faults = tuple(replace(row, at=min(0.0, row.at - age)) for row in self._plan.injected_faults if row.ended is None and row.at <= now)
-        modifiers = tuple(_shift_healing_time(row, -now) for row in self._plan.modifiers)
+        active_faults = [fault for fault in self._plan.injected_faults if fault.ended is None and fault.at <= now]
+        faults = tuple(replace(fault, at=min(0.0, fault.at - age)) for fault in active_faults)
+        modifiers = tuple(_shift_healing_time(modifier, -now) for modifier in self._plan.modifiers)
         name = f"demo-{self.t0:%Y%m%d-%H%M}"
-        blamed = next((row.host for row in modifiers if row.id == "R4"), "")
+        blamed = next((modifier.host for modifier in modifiers if modifier.id == "R4"), "")
         ticket = replace(ticket, blames=ticket.blames or blamed)
         left_out = tuple(f"{action.kind} {action.node}".strip() for action in self._plan.actions if action.kind != "nothing")
         return name, write_case(Snapshot(name, self.profile, self.hosts, self.t0, self._plan.seed, faults, modifiers, ticket, left_out))
@@ -225,25 +229,20 @@ class Cluster(RepairableSimulation):
 
     def _find_earliest_start(self, names: Sequence[str]) -> float:
         """Return the earliest possible time of a new fault: after the last boot and the last start of the job."""
-        return max(
-            (action.at + 1 for action in self._plan.actions if action.kind == "job" or (action.kind == "boot" and action.node in names)),
-            default=-math.inf,
-        )
+        job_starts = [action.at for action in self._plan.actions if action.kind == "job"]
+        boots = [action.at for action in self._plan.actions if action.kind == "boot" and action.node in names]
+        return max(job_starts + boots, default=-math.inf) + 1
 
     def _describe_node(self, node: NodeState, world: ClusterState) -> dict[str, Any]:
         now = self._now()
-        injected_faults = [
-            injected_fault
-            for injected_fault in self._plan.injected_faults
-            if node.name in injected_fault.nodes and injected_fault.ended is None and injected_fault.at <= now
-        ]
-        broken = [_describe_fault(injected_fault) for injected_fault in injected_faults]
+        active_faults = [fault for fault in self._plan.injected_faults if fault.ended is None and fault.at <= now]
+        node_faults = [_describe_fault(fault) for fault in active_faults if node.name in fault.nodes]
         return {
             "name": node.name,
             "reachable": node.reachable,
             "gpus": len(node.gpus),
             "gpus_answering": sum(gpu.answers for gpu in node.gpus),
-            "faults": broken,
+            "faults": node_faults,
             "state": self._get_node_condition(node, world),
             "reason": node.drain,
         }
@@ -259,18 +258,20 @@ class Cluster(RepairableSimulation):
         """Apply R6: the check cannot run here. The boot id stays readable, because it needs neither a tool nor a
         privilege.
         """
-        for modifier in self._plan.of("R6") if command.name != BOOT_ID else ():
-            if modifier.host in ("", "*", host) and modifier.args["check"] in (command.check, command.name):
-                how = modifier.args.get("how", "timeout")
-                if how == "timeout":
-                    return HANGING
-                if how == "denied":
-                    return text_answer("", 1, "sudo: a password is required\n")
-                if command.as_root:
-                    return replace(
-                        text_answer("", 127, f"{argv[2]}: {PRIVILEGED_COMMANDS[command.name][0]}: not found\n"), seconds=REFUSED_SECONDS
-                    )
-                return replace(text_answer("", 127, f"bash: line 1: {argv[0]}: command not found\n"), seconds=REFUSED_SECONDS)
+        if command.name == BOOT_ID:
+            return None
+        for modifier in self._plan.of("R6"):
+            if modifier.host not in ("", "*", host) or modifier.args["check"] not in (command.check, command.name):
+                continue
+            how = modifier.args.get("how", "timeout")
+            if how == "timeout":
+                return HANGING
+            if how == "denied":
+                return text_answer("", 1, "sudo: a password is required\n")
+            stderr = f"bash: line 1: {argv[0]}: command not found\n"
+            if command.as_root:
+                stderr = f"{argv[2]}: {PRIVILEGED_COMMANDS[command.name][0]}: not found\n"
+            return replace(text_answer("", 127, stderr), seconds=REFUSED_SECONDS)
         return None
 
     def _answer_without_gpus(self, host: str, command: KnownCommand, argv: Sequence[str], at: float) -> ShellAnswer:
@@ -306,19 +307,19 @@ class Cluster(RepairableSimulation):
         return self.world(at, hidden=self._hides_faults(host, command, at)).nodes[host]
 
     def _hides_faults(self, host: str, command: str, at: float) -> bool:
-        concerned = [modifier for modifier in self._plan.of("R11", "R12") if modifier.host in ("", "*", host)]
-        if not concerned:
+        modifiers = [modifier for modifier in self._plan.of("R11", "R12") if modifier.host in ("", "*", host)]
+        if not modifiers:
             return False
         number = self._samples[host, command]
         self._samples[host, command] += 1
-        return any(self._is_hidden_by(modifier, host, number, at) for modifier in concerned)
+        return any(self._is_hidden_by(modifier, host, number, at) for modifier in modifiers)
 
     def _is_hidden_by(self, modifier: Modifier, host: str, number: int, at: float) -> bool:
         if modifier.id == "R12":
             return self._now(at) >= modifier.whole("after", 240)
-        seen, _, of = modifier.args.get("seen", "1of3").partition("of")
-        first = make_random(self._plan.seed, "R11", host).randrange(int(of))
-        return (number + first) % int(of) >= int(seen)
+        visible, _, total = modifier.args.get("seen", "1of3").partition("of")
+        first = make_random(self._plan.seed, "R11", host).randrange(int(total))
+        return (number + first) % int(total) >= int(visible)
 
 
 def _shift_healing_time(modifier: Modifier, now: float) -> Modifier:

@@ -1,6 +1,4 @@
-"""A node's environment beside its GPUs: interfaces, clock, CPUs, container, scheduler, leaf switch and BMC. Healthy by
-default.
-"""
+"""A node's environment: interfaces, clock, CPUs, container, scheduler, leaf switch and BMC. Healthy by default."""
 
 from dataclasses import dataclass, field
 
@@ -63,9 +61,12 @@ DEFAULT_CRASH_FILES = tuple(
 
 @dataclass(slots=True)
 class NodeEnvironment:
-    """`master`: result of reaching the job's master. `last_job`: scheduler's final state of the job, empty for the
-    actual one. `store`, `tracker`: state of the site's services, `ok`, `throttled` or `refused`. `not_responding`:
-    the scheduler misses the node now and then. `stuck`: mounts that hang. `uplinks`: link widths of the leaf.
+    """The surroundings of one node.
+
+    `master`: result of reaching the job's master. `last_job`: the job's final state in the scheduler's accounting, empty
+    for the actual one. `store`, `tracker`: state of the site's services, `ok`, `throttled` or `refused`.
+    `not_responding`: the scheduler misses the node now and then. `stuck`: mounts that hang. `uplinks`: widths of the leaf
+    switch's links.
     """
 
     interfaces: list[Interface] = field(default_factory=lambda: [Interface("eth0", 9000), Interface("docker0", 1500, adapter=False)])

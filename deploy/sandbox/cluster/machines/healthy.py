@@ -77,25 +77,28 @@ def get_task_cgroup(job: str, task: int) -> str:
     return f"/system.slice/slurmstepd.scope/job_{job}/step_0/user/task_{task}"
 
 
-def make_idle(gpu: GpuState, profile: Profile, roll: float = 0.0) -> None:
-    """Set a GPU idle. PCIe stays at its full generation, because persistence mode keeps the link up."""
+def make_idle(gpu: GpuState, profile: Profile, variation: float = 0.0) -> None:
+    """Set a GPU idle. `variation` (0 to 1) shifts its temperature and power.
+
+    PCIe stays at its full generation, because persistence mode keeps the link up.
+    """
     gpu.sm_clock = profile.idle_sm
     gpu.mem_clock = profile.mem_clock
     gpu.util = 0
-    gpu.temp = 29 + int(4 * roll)
-    gpu.memory_temp = 37 + int(5 * roll)
-    gpu.power_draw = round(profile.idle_watts + 6 * roll, 2)
+    gpu.temp = 29 + int(4 * variation)
+    gpu.memory_temp = 37 + int(5 * variation)
+    gpu.power_draw = round(profile.idle_watts + 6 * variation, 2)
     gpu.reasons.idle = True
     gpu.procs.clear()
 
 
-def _make_busy(gpu: GpuState, profile: Profile, roll: float) -> None:
-    gpu.sm_clock = profile.sm_max - 15 * int(3 * roll)
+def _make_busy(gpu: GpuState, profile: Profile, variation: float) -> None:
+    gpu.sm_clock = profile.sm_max - 15 * int(3 * variation)
     gpu.mem_clock = profile.mem_clock
-    gpu.util = 97 + int(3 * roll)
-    gpu.temp = 58 + int(9 * roll)
-    gpu.memory_temp = 66 + int(9 * roll)
-    gpu.power_draw = round(profile.busy_watts + 40 * roll, 2)
+    gpu.util = 97 + int(3 * variation)
+    gpu.temp = 58 + int(9 * variation)
+    gpu.memory_temp = 66 + int(9 * variation)
+    gpu.power_draw = round(profile.busy_watts + 40 * variation, 2)
 
 
 def _build_gpu(profile: Profile, name: str, index: int, seed: int, job: Job) -> GpuState:
@@ -112,26 +115,26 @@ def _build_gpu(profile: Profile, name: str, index: int, seed: int, job: Job) -> 
     if profile.fabric:
         gpu.fabric_state = "Completed"
         gpu.fabric_status = "Success"
-    roll = make_random(seed, name, "load", index).random()
+    variation = make_random(seed, name, "load", index).random()
     if job.ended is None:
-        _make_busy(gpu, profile, roll)
-        gpu.procs.append(GpuProcess(job.of(name)[index].pid, "/usr/bin/python3", int(profile.memory_mib * (0.74 + 0.02 * roll))))
+        _make_busy(gpu, profile, variation)
+        gpu.procs.append(GpuProcess(job.of(name)[index].pid, "/usr/bin/python3", int(profile.memory_mib * (0.74 + 0.02 * variation))))
     else:
-        make_idle(gpu, profile, roll)
+        make_idle(gpu, profile, variation)
     return gpu
 
 
 def _build_hca(profile: Profile, name: str, node_index: int, index: int, seed: int) -> HcaState:
-    roll = make_random(seed, name, "hca", index)
-    counters = dict.fromkeys(COUNTERS, 0) | {key: roll.randrange(10**12, 9 * 10**13) for key in TRAFFIC}
+    random = make_random(seed, name, "hca", index)
+    counters = dict.fromkeys(COUNTERS, 0) | {key: random.randrange(10**12, 9 * 10**13) for key in TRAFFIC}
     return HcaState(
         name=f"mlx5_{index}",
         bdf=f"0000:{profile.hca_buses[index]}:00.0",
-        guid=0xA088C20300000000 | roll.randrange(1 << 24) << 8 | index,
+        guid=0xA088C20300000000 | random.randrange(1 << 24) << 8 | index,
         rate=profile.hca_rate,
         lid=16 + node_index * len(profile.hca_buses) + index,
-        counters=counters | {"port_xmit_wait": roll.randrange(900, 4000)},
-        hw_counters=dict.fromkeys(HW_COUNTERS, 0) | {"out_of_buffer": roll.randrange(3)},
+        counters=counters | {"port_xmit_wait": random.randrange(900, 4000)},
+        hw_counters=dict.fromkeys(HW_COUNTERS, 0) | {"out_of_buffer": random.randrange(3)},
         rising={"port_rcv_data": 48_000_000_000, "port_xmit_data": 47_000_000_000},
     )
 
@@ -193,7 +196,7 @@ def _build_job_environment(job: Job, profile: Profile) -> dict[str, str]:
     }
 
 
-def _build_processes(profile: Profile, name: str, boot: float, job: Job) -> list[HostProcess]:
+def _build_processes(profile: Profile, name: str, booted: float, job: Job) -> list[HostProcess]:
     daemons = [
         (1, 0, "systemd", "/sbin/init"), (2, 0, "kthreadd", "[kthreadd]"), (14, 2, "ksoftirqd/0", "[ksoftirqd/0]"),
         (1187, 1, "chronyd", "/usr/sbin/chronyd -F 1"), (1203, 1, "sshd", "sshd: /usr/sbin/sshd -D [listener] 0 of 10-100 startups"),
@@ -204,11 +207,11 @@ def _build_processes(profile: Profile, name: str, boot: float, job: Job) -> list
     ]  # fmt: skip
     if profile.switches:
         daemons.append((1377, 1, "nv-fabricmanage", "/usr/bin/nv-fabricmanager -c /usr/share/nvidia/nvswitch/fabricmanager.cfg"))
-    rows = [
-        HostProcess(pid, ppid, "root", "S" if ppid == 2 or pid == 2 else "Ss", boot, 0.1, _get_daemon_cgroup(comm, ppid), comm, args)
+    processes = [
+        HostProcess(pid, ppid, "root", "S" if ppid == 2 or pid == 2 else "Ss", booted, 0.1, _get_daemon_cgroup(comm, ppid), comm, args)
         for pid, ppid, comm, args in daemons
     ]
-    return rows + _build_job_processes(name, job)
+    return processes + _build_job_processes(name, job)
 
 
 def _get_daemon_cgroup(comm: str, ppid: int) -> str:
@@ -219,7 +222,7 @@ def _build_job_processes(name: str, job: Job) -> list[HostProcess]:
     """Return the job's processes: step and launcher last as long as the allocation, ranks while the job runs."""
     ranks = job.of(name)
     step = ranks[0].pid - 7
-    rows = [
+    processes = [
         HostProcess(
             step,
             1,
@@ -245,5 +248,5 @@ def _build_job_processes(name: str, job: Job) -> list[HostProcess]:
     ]
     for rank in ranks if job.ended is None else ():
         args = "/usr/bin/python3 -u train.py --config configs/pretrain.yaml"
-        rows.append(HostProcess(rank.pid, step + 2, "alice", "Rl", job.started + 4, 99.1, get_task_cgroup(job.id, 0), "python3", args))
-    return rows
+        processes.append(HostProcess(rank.pid, step + 2, "alice", "Rl", job.started + 4, 99.1, get_task_cgroup(job.id, 0), "python3", args))
+    return processes

@@ -53,20 +53,22 @@ def show_node(world: ClusterState, at: float, slots: Mapping[str, str]) -> Shell
 
 def _list_pods(node: NodeState, world: ClusterState) -> list[tuple[str, str, str, str]]:
     """Return (owner, namespace, name, GPUs) of each pod."""
-    rows = [("DaemonSet", "gpu-operator", f"nvidia-device-plugin-{node.name}", "<none>")]
-    return [*rows, *([("Job", "default", f"pretrain-{node.name}", str(len(node.gpus)))] if world.job.ended is None else [])]
+    pods = [("DaemonSet", "gpu-operator", f"nvidia-device-plugin-{node.name}", "<none>")]
+    if world.job.ended is None:
+        pods.append(("Job", "default", f"pretrain-{node.name}", str(len(node.gpus))))
+    return pods
 
 
 def show_pod_owners(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
     """Answer the precondition's columns: owner, namespace and name of each pod."""
     node = world.nodes.get(slots["node"])
-    return text_answer("".join("   ".join(row[:3]) + "\n" for row in _list_pods(node, world)) if node else "")
+    return text_answer("".join("   ".join(pod[:3]) + "\n" for pod in _list_pods(node, world)) if node else "")
 
 
 def show_pods(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
-    """Answer the check's columns."""
+    """Answer the columns that the check asks for: owner, namespace, name and GPUs of each pod."""
     node = world.nodes.get(slots["node"])
-    return text_answer("".join("   ".join(row) + "\n" for row in _list_pods(node, world)) if node else "")
+    return text_answer("".join("   ".join(pod) + "\n" for pod in _list_pods(node, world)) if node else "")
 
 
 READ_COMMANDS: Mapping[str, Callable[[ClusterState, float, Mapping[str, str]], ShellAnswer]] = {
@@ -92,8 +94,8 @@ def annotate_node(world: ClusterState, at: float, slots: Mapping[str, str], refu
 def cordon_node(world: ClusterState, at: float, slots: Mapping[str, str], refuses: str) -> Reply:
     """`kubectl cordon NODE`."""
     name = slots["node"]
-    if refused := _find_refusal(world, name, refuses):
-        return refused
+    if refusal := _find_refusal(world, name, refuses):
+        return refusal
     if world.nodes[name].drain:
         return text_answer(f"node/{name} already cordoned\n"), None
     return text_answer(f"node/{name} cordoned\n"), MachineAction("drain", name, at, {"reason": "cordoned"})
@@ -102,8 +104,8 @@ def cordon_node(world: ClusterState, at: float, slots: Mapping[str, str], refuse
 def uncordon_node(world: ClusterState, at: float, slots: Mapping[str, str], refuses: str) -> Reply:
     """`kubectl uncordon NODE`."""
     name = slots["node"]
-    if refused := _find_refusal(world, name, refuses):
-        return refused
+    if refusal := _find_refusal(world, name, refuses):
+        return refusal
     if not world.nodes[name].drain:
         return text_answer(f"node/{name} already uncordoned\n"), None
     return text_answer(f"node/{name} uncordoned\n"), MachineAction("resume", name, at)
@@ -112,11 +114,11 @@ def uncordon_node(world: ClusterState, at: float, slots: Mapping[str, str], refu
 def drain_node(world: ClusterState, at: float, slots: Mapping[str, str], refuses: str) -> Reply:
     """`kubectl drain NODE …` of a cordoned node: evicting the job's pods ends the job."""
     name = slots["node"]
-    if refused := _find_refusal(world, name, refuses):
-        return refused
-    own = [row for row in _list_pods(world.nodes[name], world) if row[0] != "DaemonSet"]
-    lines = [f"node/{name} already cordoned", *(f"pod/{row[2]} evicted" for row in own), f"node/{name} drained"]
-    return text_answer("\n".join(lines) + "\n"), MachineAction("cancel", "", at) if own else None
+    if refusal := _find_refusal(world, name, refuses):
+        return refusal
+    evicted = [pod for pod in _list_pods(world.nodes[name], world) if pod[0] != "DaemonSet"]
+    lines = [f"node/{name} already cordoned", *(f"pod/{pod[2]} evicted" for pod in evicted), f"node/{name} drained"]
+    return text_answer("\n".join(lines) + "\n"), MachineAction("cancel", "", at) if evicted else None
 
 
 def _find_refusal(world: ClusterState, name: str, refuses: str) -> Reply | None:

@@ -25,7 +25,7 @@ _MLX5_REGISTER_ERROR = (
 
 def build_boot_lines(profile: Profile, name: str, booted: float, driver: str) -> list[KernelLine]:
     """Return the kernel's boot messages, one every few hundred milliseconds."""
-    rows: list[tuple[Level, str]] = [
+    messages: list[tuple[Level, str]] = [
         ("notice", "Linux version 5.15.0-107-generic (buildd@lcy02-amd64-012) (gcc (Ubuntu 11.4.0-1ubuntu1~22.04) 11.4.0) #117-Ubuntu SMP"),
         ("info", "Command line: BOOT_IMAGE=/boot/vmlinuz-5.15.0-107-generic root=/dev/nvme0n1p2 ro iommu=pt console=ttyS0"),
         ("info", f"smpboot: Allowing {profile.cpus * 2} CPUs, 0 hotplug CPUs"),
@@ -49,61 +49,65 @@ def build_boot_lines(profile: Profile, name: str, booted: float, driver: str) ->
         ("info", "RPC: Registered tcp transport module."),
         ("info", "docker0: port 1(veth3f2a1c) entered blocking state"),
     ]
-    return [KernelLine(booted + 0.412 * i, level, text) for i, (level, text) in enumerate(rows)]
+    return [KernelLine(booted + 0.412 * i, level, text) for i, (level, text) in enumerate(messages)]
 
 
 def build_harmless_lines(name: str, seed: int, age: float = 0.0, count: int = 24) -> list[KernelLine]:
     """Return harmless kernel lines over the last days."""
-    roll = make_random(seed, name, "quiet")
+    random = make_random(seed, name, "quiet")
     lines = [
         KernelLine(
             -5400 - age,
             "warn",
-            f"perf: interrupt took too long ({roll.randrange(4000, 6000)} > 3962), lowering kernel.perf_event_max_sample_rate to 41000",
+            f"perf: interrupt took too long ({random.randrange(4000, 6000)} > 3962), lowering kernel.perf_event_max_sample_rate to 41000",
         )
     ]
     for _ in range(count):
-        level, text = roll.choice(_HARMLESS_MESSAGES)
+        level, text = random.choice(_HARMLESS_MESSAGES)
         values = {
-            "n": roll.randrange(1, 9),
-            "h": f"{roll.randrange(1 << 28):07x}",
-            "k": roll.randrange(2500, 9000),
-            "j": roll.randrange(1500, 2500),
+            "n": random.randrange(1, 9),
+            "h": f"{random.randrange(1 << 28):07x}",
+            "k": random.randrange(2500, 9000),
+            "j": random.randrange(1500, 2500),
         }
-        lines.append(KernelLine(roll.uniform(-6 * DAY, -60) - age, level, text.format(**values)))
+        lines.append(KernelLine(random.uniform(-6 * DAY, -60) - age, level, text.format(**values)))
     return lines
 
 
 def build_register_errors(name: str, seed: int, bus: str, count: int) -> list[KernelLine]:
     """Return the adapter's harmless register error `count` times."""
-    roll = make_random(seed, name, "flood")
+    random = make_random(seed, name, "flood")
     lines = [
-        KernelLine(roll.uniform(-20 * HOUR, -30), "err", _MLX5_REGISTER_ERROR.format(bus=bus, pid=roll.randrange(2000, 400000)))
+        KernelLine(random.uniform(-20 * HOUR, -30), "err", _MLX5_REGISTER_ERROR.format(bus=bus, pid=random.randrange(2000, 400000)))
         for _ in range(count)
     ]
     return sorted(lines, key=lambda line: line.t)
 
 
-def build_harmless_journal(profile: Profile, boot: float, driver: str, job: Job) -> list[JournalLine]:
+def build_harmless_journal(profile: Profile, booted: float, driver: str, job: Job) -> list[JournalLine]:
     """Return unit starts at boot and everyday journal lines."""
-    rows = [
-        JournalLine(boot + 31, "nvidia-persistenced.service", "nvidia-persistenced", 6, "Started (1322)"),
-        JournalLine(boot + 33, "docker.service", "dockerd", 6, 'level=info msg="API listen on /run/docker.sock"'),
-        JournalLine(boot + 40, "slurmd.service", "slurmd", 6, "slurmd: slurmd started on boot"),
+    lines = [
+        JournalLine(booted + 31, "nvidia-persistenced.service", "nvidia-persistenced", 6, "Started (1322)"),
+        JournalLine(booted + 33, "docker.service", "dockerd", 6, 'level=info msg="API listen on /run/docker.sock"'),
+        JournalLine(booted + 40, "slurmd.service", "slurmd", 6, "slurmd: slurmd started on boot"),
         JournalLine(job.started - 2, "slurmd.service", "slurmd", 6, f"launch task StepId={job.id}.0 request from UID:2071 GID:2071 HOST:10.20.9.2 PORT:46712"),
         JournalLine(-5 * HOUR, "docker.service", "dockerd", 6, 'level=info msg="ignoring event" module=libcontainerd topic=/tasks/delete'),
     ]  # fmt: skip
     if profile.switches:
-        unit, who = "nvidia-fabricmanager.service", "nv-fabricmanager"
-        rows.append(
-            JournalLine(boot + 52, unit, who, 6, f"Fabric Manager version {driver} is running with the following configuration options")
+        unit, identifier = "nvidia-fabricmanager.service", "nv-fabricmanager"
+        lines.append(
+            JournalLine(
+                booted + 52, unit, identifier, 6, f"Fabric Manager version {driver} is running with the following configuration options"
+            )
         )
-        rows.append(
-            JournalLine(boot + 58, unit, who, 6, "Successfully configured all the available NVSwitches to route GPU NVLink traffic.")
+        lines.append(
+            JournalLine(
+                booted + 58, unit, identifier, 6, "Successfully configured all the available NVSwitches to route GPU NVLink traffic."
+            )
         )
-    return rows
+    return lines
 
 
 def _describe_pcie_bandwidth(profile: Profile) -> str:
-    fast = "504.112 Gb/s available PCIe bandwidth (32.0 GT/s PCIe x16 link)"
-    return fast if profile.pcie_gen == 5 else "252.048 Gb/s available PCIe bandwidth (16.0 GT/s PCIe x16 link)"
+    gen5_text = "504.112 Gb/s available PCIe bandwidth (32.0 GT/s PCIe x16 link)"
+    return gen5_text if profile.pcie_gen == 5 else "252.048 Gb/s available PCIe bandwidth (16.0 GT/s PCIe x16 link)"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The hardware of a healthy machine of one type; a row of PROFILES."""
+    """The hardware of a healthy machine of one type."""
 
     name: str
     product: str
@@ -48,7 +48,7 @@ _H_BUSES = ("19", "3b", "4c", "5d", "9b", "bb", "cb", "db")
 _A_BUSES = ("07", "0f", "47", "4e", "87", "90", "b7", "bd")
 _L_BUSES = ("01", "21", "41", "61", "81", "a1", "c1", "e1")
 
-_ROWS = (
+_PROFILES = (
     Profile(
         name="dgx-h100-8", product="NVIDIA H100 80GB HBM3", architecture="Hopper", chip="GH100 [H100 SXM5 80GB]",
         pci_device="2330", pci_subsystem="16c1", buses=_H_BUSES, memory_mib=81559, reserved_mib=551, bar1_mib=131072, banks=2560,
@@ -83,7 +83,7 @@ _ROWS = (
     ),
 )  # fmt: skip
 
-PROFILES: Mapping[str, Profile] = {row.name: row for row in _ROWS}
+PROFILES: Mapping[str, Profile] = {profile.name: profile for profile in _PROFILES}
 
 WITHOUT_NVLINK = "pcie-l40s-8"
 
@@ -97,10 +97,10 @@ DEFAULT_KERNEL = "5.15.0-107-generic"
 def get_driver_branch(driver: str) -> int:
     """Return a driver's branch (570 for 570.148.08), or the newest known one below it."""
     number = int(driver.partition(".")[0])
-    return max((known for known in CUDA_OF_BRANCH if known <= number), default=525)
+    return max((branch for branch in CUDA_OF_BRANCH if branch <= number), default=525)
 
 
 def find_unsupported_cuda(driver: str) -> str:
     """Return the first CUDA version that is too new for a driver."""
-    later = [CUDA_OF_BRANCH[number] for number in sorted(CUDA_OF_BRANCH) if number > get_driver_branch(driver)]
-    return later[0] if later else "13.1"
+    newer_branches = [branch for branch in CUDA_OF_BRANCH if branch > get_driver_branch(driver)]
+    return CUDA_OF_BRANCH[min(newer_branches)] if newer_branches else "13.1"

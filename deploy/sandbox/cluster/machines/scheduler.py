@@ -15,12 +15,12 @@ NO_JOB = "slurm_load_jobs error: Invalid job id specified\n"
 
 def get_node_state(node: NodeState, world: ClusterState) -> str:
     """Return the state as `sinfo -o %T` prints it; `inval` for a node that registered too few GPUs."""
-    silent = "" if node.reachable else "*"
+    not_responding = "" if node.reachable else "*"
     if explain_invalid_registration(node):
         return "inval"
     if node.drain:
-        return ("draining" if silent == "" and _is_allocated(world) else "drained") + silent
-    if silent:
+        return ("draining" if node.reachable and _is_allocated(world) else "drained") + not_responding
+    if not_responding:
         return "down*"
     return "allocated" if _is_allocated(world) else "idle"
 
@@ -30,14 +30,20 @@ def get_complete_state(node: NodeState, world: ClusterState) -> str:
     base = "down"
     if node.reachable:
         base = "allocated" if _is_allocated(world) else "idle"
-    flags = (("drain", get_drain_reason(node)), ("invalid_reg", explain_invalid_registration(node)), ("not_responding", not node.reachable))
-    return "+".join([base, *(name for name, is_so in flags if is_so)])
+    flags = {
+        "drain": get_drain_reason(node),
+        "invalid_reg": explain_invalid_registration(node),
+        "not_responding": not node.reachable,
+    }
+    return "+".join([base, *(name for name, is_set in flags.items() if is_set)])
 
 
 def explain_invalid_registration(node: NodeState) -> str:
     """Return slurmctld's message for a node whose slurmd counted too few GPUs at its start, or ""."""
-    has = node.registered_gpus
-    return f"gres/gpu count reported lower than configured ({has} < {len(node.gpus)})" if has is not None and has < len(node.gpus) else ""
+    registered = node.registered_gpus
+    if registered is None or registered >= len(node.gpus):
+        return ""
+    return f"gres/gpu count reported lower than configured ({registered} < {len(node.gpus)})"
 
 
 def get_drain_reason(node: NodeState) -> str:
@@ -90,13 +96,13 @@ def show_jobs_on_node(world: ClusterState, at: float, slots: Mapping[str, str]) 
     return _show_queue(world, at, slots["format"], missing=text_answer(""))
 
 
-def _show_queue(world: ClusterState, at: float, shape: str, missing: ShellAnswer) -> ShellAnswer:
-    run, names = world.job, list(world.nodes)
-    if run.ended is not None:
-        return text_answer("") if at - run.ended < MIN_JOB_AGE_SECONDS else missing
-    values = {"T": "RUNNING", "t": "R", "i": run.id, "A": run.id, "j": "pretrain", "u": "alice", "D": str(len(names)), "N": ",".join(names),
-              "R": ",".join(names), "M": _format_elapsed(at - run.started), "P": "gpu", "r": "None"}  # fmt: skip
-    return text_answer(_fill_format(shape, values) + "\n")
+def _show_queue(world: ClusterState, at: float, format_text: str, missing: ShellAnswer) -> ShellAnswer:
+    job, names = world.job, list(world.nodes)
+    if job.ended is not None:
+        return text_answer("") if at - job.ended < MIN_JOB_AGE_SECONDS else missing
+    values = {"T": "RUNNING", "t": "R", "i": job.id, "A": job.id, "j": "pretrain", "u": "alice", "D": str(len(names)), "N": ",".join(names),
+              "R": ",".join(names), "M": _format_elapsed(at - job.started), "P": "gpu", "r": "None"}  # fmt: skip
+    return text_answer(_fill_format(format_text, values) + "\n")
 
 
 def show_node(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
@@ -108,16 +114,16 @@ def show_node(world: ClusterState, at: float, slots: Mapping[str, str]) -> Shell
     base = "DOWN*"
     if node.reachable:
         base = "ALLOCATED" if busy else "IDLE"
-    rows = [
+    lines = [
         f"NodeName={node.name} Arch=x86_64 CoresPerSocket={node.profile.cpus // 2}",
         f"   CPUAlloc={node.profile.cpus if busy else 0} CPUTot={node.profile.cpus} CPULoad=0.00",
         f"   Gres=gpu:{len(node.gpus)} NodeAddr={node.address} NodeHostName={node.name}",
         f"   State={base}{get_state_flags(node)} ThreadsPerCore=1 TmpDisk=0 Weight=1",
         "   Partitions=gpu",
     ]
-    return text_answer(
-        "\n".join([*rows, *([f"   Reason={get_drain_reason(node)} [{get_reason_user(node)}]"] if get_drain_reason(node) else [])]) + "\n\n"
-    )
+    if reason := get_drain_reason(node):
+        lines.append(f"   Reason={reason} [{get_reason_user(node)}]")
+    return text_answer("\n".join(lines) + "\n\n")
 
 
 def get_state_flags(node: NodeState) -> str:
@@ -132,19 +138,19 @@ def get_reason_user(node: NodeState) -> str:
 
 def show_job(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
     """`scontrol show job JOB`."""
-    run = world.job
-    forgotten = slots["job"] != run.id or (run.ended is not None and at - run.ended >= MIN_JOB_AGE_SECONDS)
+    job = world.job
+    forgotten = slots["job"] != job.id or (job.ended is not None and at - job.ended >= MIN_JOB_AGE_SECONDS)
     if forgotten and slots["job"] != (world.reported_job or None):
         return text_answer("", 1, NO_JOB)
-    rows = (
+    lines = (
         f"JobId={slots['job']} JobName=pretrain",
         "   UserId=alice(2071) GroupId=ml(2000)",
         f"   JobState={get_job_state(world)} Reason=None",
-        f"   RunTime={_format_elapsed((at if run.ended is None else run.ended) - run.started)}",
+        f"   RunTime={_format_elapsed((at if job.ended is None else job.ended) - job.started)}",
         f"   Partition=gpu NodeList={','.join(world.nodes)}",
         f"   NumNodes={len(world.nodes)} NumTasks={sum(len(node.gpus) for node in world.nodes.values())}",
     )
-    return text_answer("\n".join(rows) + "\n\n")
+    return text_answer("\n".join(lines) + "\n\n")
 
 
 def show_accounting(world: ClusterState, at: float, slots: Mapping[str, str]) -> ShellAnswer:
@@ -197,8 +203,8 @@ def cancel_job(world: ClusterState, at: float, slots: Mapping[str, str], refuses
     """`scancel JOB`; silent success for an ended or unknown job, as in 22.05."""
     if refuses:
         return SlurmReply(text_answer("", 1, f"scancel: error: Kill job error on job id {slots['job']}: {refuses}\n"))
-    run = world.job
-    return SlurmReply(text_answer(""), MachineAction("cancel", "", at) if slots["job"] == run.id and run.ended is None else None)
+    job = world.job
+    return SlurmReply(text_answer(""), MachineAction("cancel", "", at) if slots["job"] == job.id and job.ended is None else None)
 
 
 def _find_refusal(world: ClusterState, name: str, refuses: str) -> ShellAnswer | None:
@@ -215,14 +221,14 @@ def _abbreviate_state(state: str) -> str:
     return {"draining": "drng", "drained": "drain", "drained*": "drain*", "allocated": "alloc"}.get(state, state)
 
 
-def _fill_format(shape: str, values: Mapping[str, str]) -> str:
-    text = shape
+def _fill_format(format_text: str, values: Mapping[str, str]) -> str:
+    text = format_text
     for letter, value in values.items():
         text = text.replace(f"%{letter}", value.replace("%", ""))
     return text
 
 
 def _format_elapsed(seconds: float) -> str:
-    days, rest = divmod(max(int(seconds), 0), 86400)
-    clock = f"{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+    days, remaining = divmod(max(int(seconds), 0), 86400)
+    clock = f"{remaining // 3600:02d}:{remaining // 60 % 60:02d}:{remaining % 60:02d}"
     return f"{days}-{clock}" if days else clock

@@ -67,8 +67,9 @@ class GpuProcess:
 
 @dataclass(slots=True)
 class GpuState:
-    """One GPU. `missing`: not enumerated. `lost`: enumerated but silent. `hang`: queries hang. `broken`: CUDA work
-    fails with this error.
+    """One GPU.
+
+    `missing`: not enumerated. `lost`: enumerated but silent. `hang`: queries hang. `broken`: the error of CUDA work.
     """
 
     index: int
@@ -182,8 +183,10 @@ class HostProcess:
 
 @dataclass(slots=True)
 class NodeState:
-    """One node. `driver`: loaded kernel module ("" if none); `driver_user`: its libraries; `driver_disk`: module built
-    for this kernel.
+    """One node.
+
+    `driver`: version of the loaded kernel module ("" if none), `driver_user`: of its libraries, `driver_disk`: of the
+    module that was built for this kernel.
     """
 
     name: str

@@ -15,12 +15,12 @@ NCCL_VERSION = "2.21.5"
 
 def create_job(names: Sequence[str], seed: int, *, started: float, ended: float | None, run: int = 0) -> Job:
     """Return the job with silent ranks. A later `run` has other pids."""
-    roll = make_random(seed, "job", run) if run else make_random(seed, "job")
+    random = make_random(seed, "job", run) if run else make_random(seed, "job")
     ranks = []
     for index, name in enumerate(names):
-        base = 40000 + 1000 * (index % 20) + roll.randrange(900)
-        ranks += [Rank(index * GPUS_PER_NODE + local, name, local, base + local) for local in range(GPUS_PER_NODE)]
-    return Job(str(roll.randrange(21000, 98000)), started, ended, ranks)
+        first_pid = 40000 + 1000 * (index % 20) + random.randrange(900)
+        ranks += [Rank(index * GPUS_PER_NODE + local, name, local, first_pid + local) for local in range(GPUS_PER_NODE)]
+    return Job(str(random.randrange(21000, 98000)), started, ended, ranks)
 
 
 def write_healthy_log(job: Job, nodes: dict[str, NodeState], seed: int, *, trained: bool) -> None:
@@ -42,15 +42,16 @@ def format_nccl_line(rank: Rank, text: str) -> str:
 def format_using_ib_line(hcas: Sequence[HcaState], address: str) -> str:
     """Return NCCL's line that lists the chosen adapters."""
     kind = "IB" if hcas and hcas[0].link_layer == "InfiniBand" else "RoCE"
-    shown = " ".join(f"[{i}]{hca.name}:1/{kind}" for i, hca in enumerate(hcas))
-    return f"NCCL INFO NET/IB : Using {shown} [RO]; OOB eth0:{address}<0>"
+    adapters = " ".join(f"[{i}]{hca.name}:1/{kind}" for i, hca in enumerate(hcas))
+    return f"NCCL INFO NET/IB : Using {adapters} [RO]; OOB eth0:{address}<0>"
 
 
 def _build_startup_lines(job: Job, rank: Rank, node: NodeState, seed: int) -> list[JobLine]:
-    at, roll = job.started, make_random(seed, "startup", rank.rank)
+    at = job.started
+    random = make_random(seed, "startup", rank.rank)
     lines = [
         JobLine(at + 4, f"[rank{rank.rank}] INFO world_size={len(job.ranks)} local_rank={rank.local} host={rank.node}", "python"),
-        JobLine(at + 9, f"[rank{rank.rank}] INFO opened shard index, {roll.randrange(400, 900)} files under /data/tokens/v7", "python"),
+        JobLine(at + 9, f"[rank{rank.rank}] INFO opened shard index, {random.randrange(400, 900)} files under /data/tokens/v7", "python"),
         JobLine(at + 12, format_nccl_line(rank, f"NCCL INFO Bootstrap : Using eth0:{node.address}<0>")),
         JobLine(at + 12, format_nccl_line(rank, "NCCL INFO cudaDriverVersion 12040")),
     ]
@@ -75,36 +76,28 @@ def _build_connected_lines(job: Job, rank: Rank, node: NodeState, seed: int) -> 
 
 
 def _write_steps(job: Job, seed: int) -> None:
-    """Write the last steps: all on rank 0, a heartbeat elsewhere; slower from `slow_from` to `slow_until`, none after
-    `silent_from`.
+    """Write the last steps: all on rank 0, the last two elsewhere.
+
+    Steps are slower from `slow_from` to `slow_until`, and there are none after `silent_from`.
     """
     last = min(0.0 if job.ended is None else job.ended, 0.0 if job.silent_from is None else job.silent_from)
     first = max(job.started + 60, last - LOGGED_STEPS * LOG_INTERVAL_SECONDS, -30000.0 if job.slow_factor == 1 else job.started + 60)
-    roll, loss, t, step = make_random(seed, "steps"), 2.31, first, int((first - job.started) / STEP_SECONDS)
+    random = make_random(seed, "steps")
+    loss, t, step = 2.31, first, int((first - job.started) / STEP_SECONDS)
     slow_until = 1.0 if job.slow_until is None else job.slow_until
-    rows = []
+    steps: list[tuple[float, str]] = []
     while t < last - 1:
-        slow = job.slow_factor if job.slow_from <= t < slow_until else 1.0
-        loss -= 0.0007 + roll.uniform(-0.002, 0.002)
-        speed = 1_048_576 * len(job.ranks) / 8 / (STEP_SECONDS * slow)
-        rows.append(
-            (
-                t,
-                (
-                    f"step={step} loss={loss:.4f} lr=1.20e-04 grad_norm={roll.uniform(0.31, 0.58):.3f} tokens/s={speed:.0f} "
-                    f"step_time={STEP_SECONDS * slow + roll.uniform(-0.04, 0.04):.2f}s"
-                ),
-            )
+        slow_factor = job.slow_factor if job.slow_from <= t < slow_until else 1.0
+        loss -= 0.0007 + random.uniform(-0.002, 0.002)
+        speed = 1_048_576 * len(job.ranks) / 8 / (STEP_SECONDS * slow_factor)
+        text = (
+            f"step={step} loss={loss:.4f} lr=1.20e-04 grad_norm={random.uniform(0.31, 0.58):.3f} tokens/s={speed:.0f} "
+            f"step_time={STEP_SECONDS * slow_factor + random.uniform(-0.04, 0.04):.2f}s"
         )
+        steps.append((t, text))
         step += 10
-        t += LOG_INTERVAL_SECONDS * slow
+        t += LOG_INTERVAL_SECONDS * slow_factor
     for rank in job.ranks:
-        shown = rows if rank.rank == 0 else rows[-2:]
-        rank.lines += [
-            JobLine(
-                t + 0.01 * rank.rank,
-                f"[rank{rank.rank}] INFO {text}" if rank.rank == 0 else f"[rank{rank.rank}] INFO {text.partition(' ')[0]}",
-                "python",
-            )
-            for t, text in shown
-        ]
+        for t, text in steps if rank.rank == 0 else steps[-2:]:
+            logged_text = text if rank.rank == 0 else text.partition(" ")[0]
+            rank.lines.append(JobLine(t + 0.01 * rank.rank, f"[rank{rank.rank}] INFO {logged_text}", "python"))

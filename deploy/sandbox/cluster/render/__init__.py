@@ -1,5 +1,7 @@
-"""One renderer a command: state in, the bytes the real command would print out; nothing is changed, no chance of its own is drawn.
-May import machines alone."""
+"""One renderer for each command: it turns a node's state into the bytes that the real command would print.
+
+Renderers change nothing, and their noise depends on the seed alone. May import machines only.
+"""
 
 from collections.abc import Callable, Mapping
 
@@ -105,6 +107,7 @@ RENDERERS: Mapping[str, Callable[[Query], ShellAnswer]] = {
     "nccl2.torchrun": pairs.render_all_gather,
 }
 
+# commands that no check runs, only the condition or the preview of a remedy
 PRECONDITION_RENDERERS: Mapping[str, Callable[[Query], ShellAnswer]] = {
     "procs.stat": procfs.render_stat,
     "procs.users": nvidia.render_gpu_users,
@@ -114,4 +117,3 @@ PRECONDITION_RENDERERS: Mapping[str, Callable[[Query], ShellAnswer]] = {
     "cleanup.preview": disks.render_old_files,
     "ipmi.status": surroundings.render_power_status,
 }
-"""What no check asks for, but a condition or the preview of a remedy."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from deploy.sandbox.cluster.answer import ShellAnswer, text_answer
 from deploy.sandbox.cluster.render.query import Query
 
-Row = tuple[str, str, str]
+Row = tuple[str, str, str]  # kind, name and value
 
 _SYSCTLS = {
     "vm.overcommit_memory": "0", "vm.max_map_count": "65530", "vm.swappiness": "60", "vm.zone_reclaim_mode": "0", "kernel.pid_max": "4194304",
@@ -66,7 +66,7 @@ def _iter_system_rows(query: Query) -> Iterator[Row]:
     yield "cmdline", "pci", "realloc=off"
     yield from (("sysctl", name, value) for name, value in _SYSCTLS.items())
     yield from (("module", name, node.driver if name.startswith("nvidia") else "loaded") for name in node.modules)
-    yield from (("config", path, f"1211 bytes {_short_digest(path)}") for path in _CONFIG_FILES)
+    yield from (("config", path, f"1211 bytes {_compute_short_digest(path)}") for path in _CONFIG_FILES)
     yield "limit", "slurmd processes", "16508430"
     yield "limit", "slurmd locked memory", "unlimited" if node.memlock_kib < 0 else str(node.memlock_kib * 1024)
 
@@ -80,9 +80,9 @@ def _iter_software_rows(query: Query) -> Iterator[Row]:
     running = {proc.comm for proc in node.procs if proc.ppid == 1}
     yield from (("daemon", name, "runs") for name in _DAEMONS if name in running)
     version = node.driver_user
-    yield "library", "libcuda.so.1", f"libcuda.so.{version} 29453200 bytes {_short_digest('cuda', version)}"
-    yield "library", "libnvidia-ml.so.1", f"libnvidia-ml.so.{version} 2082456 bytes {_short_digest('ml', version)}"
-    yield "library", "libibverbs.so.1", f"libibverbs.so.1.14.39.0 121264 bytes {_short_digest('verbs')}"
+    yield "library", "libcuda.so.1", f"libcuda.so.{version} 29453200 bytes {_compute_short_digest('cuda', version)}"
+    yield "library", "libnvidia-ml.so.1", f"libnvidia-ml.so.{version} 2082456 bytes {_compute_short_digest('ml', version)}"
+    yield "library", "libibverbs.so.1", f"libibverbs.so.1.14.39.0 121264 bytes {_compute_short_digest('verbs')}"
     yield "package", "slurm-smd-slurmd", "23.11.4-1"
     yield "package", "munge", "0.5.14-6"
     yield "package", "openssh-server", "1:8.9p1-3ubuntu0.10"
@@ -96,7 +96,9 @@ def _iter_software_rows(query: Query) -> Iterator[Row]:
 
 def _iter_surroundings_rows(query: Query) -> Iterator[Row]:
     node = query.node
-    for mount in (mount for mount in node.mounts if mount.target != "/run"):
+    for mount in node.mounts:
+        if mount.target == "/run":
+            continue
         source = f" {mount.source}" if ":" in mount.source else ""
         yield "mount", mount.target, f"{mount.fstype} {mount.options.partition(',')[0]}{source}"
     yield "route", "default", "via a gateway dev eth0"
@@ -107,13 +109,13 @@ def _iter_surroundings_rows(query: Query) -> Iterator[Row]:
     yield "resolver", "hosts", "files dns"
     yield "hosts", "entries", "4"
     yield "hosts", "its own name", "loopback"
-    lost = node.environment.master == "no_name"
-    yield "answer", "nameserver 10.20.9.1", "timeout" if lost else "ok"
+    no_resolver = node.environment.master == "no_name"
+    yield "answer", "nameserver 10.20.9.1", "timeout" if no_resolver else "ok"
     yield "answer", "name of this host", "ok 127.0.1.1"
-    stuck = any(mount.target in node.environment.stuck for mount in node.mounts if mount.fstype.startswith("nfs"))
-    yield "answer", "name of server nfs-a", "no_answer" if lost else "ok 10.20.9.7"
-    reachable = "no_name" if lost else "ok"
-    yield "answer", "port of server nfs-a:2049", "timeout" if stuck else reachable
+    server_hangs = any(mount.target in node.environment.stuck for mount in node.mounts if mount.fstype.startswith("nfs"))
+    yield "answer", "name of server nfs-a", "no_answer" if no_resolver else "ok 10.20.9.7"
+    port_answer = "no_name" if no_resolver else "ok"
+    yield "answer", "port of server nfs-a:2049", "timeout" if server_hangs else port_answer
     yield "answer", "munge", "ok"
 
 
@@ -125,5 +127,5 @@ def _iter_count_rows(query: Query) -> Iterator[Row]:
     yield from (("count", name, "0") for name in _ZERO_COUNTS)
 
 
-def _short_digest(*of: str) -> str:
-    return hashlib.sha256(" ".join(of).encode()).hexdigest()[:10]
+def _compute_short_digest(*parts: str) -> str:
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:10]

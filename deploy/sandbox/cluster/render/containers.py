@@ -14,49 +14,50 @@ def render_info(query: Query) -> ShellAnswer:
     """`docker info --format '{{json .}}'`, with the fields that are read."""
     if query.node.services["docker"].active != "active":
         return text_answer("", 1, "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?\n")
-    about = {"ID": make_token(query.seed, query.node.name, "docker")[:12], "Containers": 1, "ContainersRunning": 1, "Driver": "overlay2",
+    info = {"ID": make_token(query.seed, query.node.name, "docker")[:12], "Containers": 1, "ContainersRunning": 1, "Driver": "overlay2",
              "CgroupDriver": "systemd", "CgroupVersion": "2", "Runtimes": {name: {"path": name} for name in query.node.environment.runtimes},
              "DefaultRuntime": "runc", "ServerVersion": "26.1.3"}  # fmt: skip
-    return text_answer(json.dumps(about) + "\n")
+    return text_answer(json.dumps(info) + "\n")
 
 
 def render_list(query: Query) -> ShellAnswer:
     """`docker ps --no-trunc --format '{{json .}}'`."""
     if "nvidia" not in query.node.environment.runtimes:
         return text_answer("")
-    row = {
+    container = {
         "ID": _get_container_id(query),
         "Image": _get_image_name(query),
         "Names": f"job-{query.job.id}",
         "State": "running",
         "Status": "Up",
     }
-    return text_answer(json.dumps(row) + "\n")
+    return text_answer(json.dumps(container) + "\n")
 
 
 def render_inspected(query: Query) -> ShellAnswer:
     """`rackmedic-look containers`: the job's container exists as long as its allocation."""
     if "nvidia" not in query.node.environment.runtimes:
         return text_answer("")
-    environment, begun = query.node.environment, query.clock(query.job.started)
-    row = {"id": _get_container_id(query), "name": f"/job-{query.job.id}", "image": _get_image_name(query), "status": "running", "oom": False,
-           "exit": 0, "error": "", "started": f"{begun:%Y-%m-%dT%H:%M:%S}Z", "shm": environment.shm_bytes, "ipc": "private",
+    environment = query.node.environment
+    started = query.clock(query.job.started)
+    container = {"id": _get_container_id(query), "name": f"/job-{query.job.id}", "image": _get_image_name(query), "status": "running", "oom": False,
+           "exit": 0, "error": "", "started": f"{started:%Y-%m-%dT%H:%M:%S}Z", "shm": environment.shm_bytes, "ipc": "private",
            "runtime": "nvidia", "requests": [{"Driver": "", "Count": -1, "Capabilities": [["gpu"]]}], "devices": [], "cuda": environment.image.cuda,
            "cuda_env": [""]}  # fmt: skip
-    return text_answer(json.dumps(row) + "\n")
+    return text_answer(json.dumps(container) + "\n")
 
 
 def render_devices(query: Query) -> ShellAnswer:
-    """`rackmedic-look inside nvidia-smi -L`; does not show faults of the host's GPUs, which the host's own checks
-    cover.
+    """`rackmedic-look inside nvidia-smi -L`.
+
+    It does not show faults of the host's GPUs, which the host's own checks cover.
     """
     if query.node.environment.devices_lost:
         return _frame_container_output(query, "Failed to initialize NVML: Unknown Error\n", 255)
     if "nvidia" not in query.node.environment.runtimes:
         return text_answer("")
-    return _frame_container_output(
-        query, "".join(f"GPU {gpu.index}: {query.node.profile.product} (UUID: {gpu.uuid})\n" for gpu in query.node.gpus), 0
-    )
+    lines = [f"GPU {gpu.index}: {query.node.profile.product} (UUID: {gpu.uuid})\n" for gpu in query.node.gpus]
+    return _frame_container_output(query, "".join(lines), 0)
 
 
 def render_host_versions(query: Query) -> ShellAnswer:
@@ -69,9 +70,9 @@ def render_image_versions(query: Query) -> ShellAnswer:
     image = query.node.environment.image
     if "nvidia" not in query.node.environment.runtimes:
         return text_answer("")
-    row = {"torch": image.torch, "cuda": image.cuda, "cudnn": image.cudnn_error or image.cudnn, "nccl": list(image.nccl), "archs": image.archs,
+    versions = {"torch": image.torch, "cuda": image.cuda, "cudnn": image.cudnn_error or image.cudnn, "nccl": list(image.nccl), "archs": image.archs,
            "flash_attn": image.flash_attn, "rackmedic": "vers"}  # fmt: skip
-    return _frame_container_output(query, json.dumps(row) + "\n", 0)
+    return _frame_container_output(query, json.dumps(versions) + "\n", 0)
 
 
 def render_slurm_node(query: Query) -> ShellAnswer:
@@ -82,23 +83,24 @@ def render_slurm_node(query: Query) -> ShellAnswer:
         return text_answer(f"Node {name} not found\n", 1)
     base = "ALLOCATED" if _is_job_running(query) else "IDLE"
     state = base + ("*" if node.environment.not_responding else "") + scheduler.get_state_flags(node)
-    since = query.clock(-30 if node.drain else node.booted)
-    why = scheduler.get_drain_reason(node)
-    reason = f" Reason={why} [{scheduler.get_reason_user(node)}@{since:%Y-%m-%dT%H:%M:%S}]" if why else ""
+    drained_at = query.clock(-30 if node.drain else node.booted)
+    drain_reason = scheduler.get_drain_reason(node)
+    reason_field = f" Reason={drain_reason} [{scheduler.get_reason_user(node)}@{drained_at:%Y-%m-%dT%H:%M:%S}]" if drain_reason else ""
     return text_answer(f"NodeName={node.name} Arch=x86_64 CoresPerSocket={node.profile.cpus // 2} CPUTot={node.profile.cpus * 2} Gres=gpu:8 "
-                f"NodeAddr={node.address} NodeHostName={node.name} State={state} ThreadsPerCore=2 Weight=1 Partitions=gpu{reason}\n")  # fmt: skip
+                f"NodeAddr={node.address} NodeHostName={node.name} State={state} ThreadsPerCore=2 Weight=1 Partitions=gpu{reason_field}\n")  # fmt: skip
 
 
 def render_finished_jobs(query: Query) -> ShellAnswer:
     """`sacct -n -P -X -N NODE -S now-1days -o JobID,State,ExitCode,Start,End`."""
     if query.slots.get("node", query.node.name) != query.node.name:
         return text_answer("")
-    job, before = query.job, query.job.started - HOUR
-    rows = [f"{int(job.id) - 3}|COMPLETED|0:0|{_format_time(query, before - 2 * HOUR)}|{_format_time(query, before)}"]
+    job = query.job
+    previous_end = job.started - HOUR
+    previous = f"{int(job.id) - 3}|COMPLETED|0:0|{_format_time(query, previous_end - 2 * HOUR)}|{_format_time(query, previous_end)}"
     state = query.node.environment.last_job or ("RUNNING" if job.ended is None else "FAILED")
     code = {"RUNNING": "0:0", "PREEMPTED": "0:15"}.get(state, "1:0")
     ended = "Unknown" if job.ended is None else _format_time(query, job.ended)
-    return text_answer("\n".join([*rows, f"{job.id}|{state}|{code}|{_format_time(query, job.started)}|{ended}"]) + "\n")
+    return text_answer("\n".join([previous, f"{job.id}|{state}|{code}|{_format_time(query, job.started)}|{ended}"]) + "\n")
 
 
 def render_running_jobs(query: Query) -> ShellAnswer:

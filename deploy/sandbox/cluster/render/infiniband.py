@@ -12,35 +12,35 @@ def render_ibstat(query: Query) -> ShellAnswer:
 
 def render_counters(query: Query) -> ShellAnswer:
     """`find -L … -exec grep -H . {} +`: one `path:value` line per file. Rising counters grow with time."""
-    rows = []
+    lines = []
     for hca in query.node.hcas:
         if not hca.present:
             continue
         port = f"/sys/class/infiniband/{hca.name}/ports/1"
-        rows += [f"{port}/pkeys/{i}:{key}\n" for i, key in enumerate((*hca.pkeys, "0x0000"))]
-        rows += [
+        lines += [f"{port}/pkeys/{i}:{key}\n" for i, key in enumerate((*hca.pkeys, "0x0000"))]
+        lines += [
             f"{port}/counters/{name}:{_grow_counter(hca, name, value, query.at + query.age)}\n"
             for name, value in sorted(hca.counters.items())
         ]
-        rows += [
+        lines += [
             f"{port}/hw_counters/{name}:{_grow_counter(hca, name, value, query.at + query.age)}\n"
             for name, value in sorted(hca.hw_counters.items())
         ]
-    return text_answer("".join(rows))
+    return text_answer("".join(lines))
 
 
 def render_addresses(query: Query) -> ShellAnswer:
     """`ls -l /sys/class/infiniband`."""
-    rows = [
+    lines = [
         f"lrwxrwxrwx 1 root root 0 May 20 02:11 {hca.name} -> ../../devices/pci{hca.bdf[:7]}/{hca.bdf[:7]}:01.0/{hca.bdf}/infiniband/{hca.name}\n"
         for hca in query.node.hcas
         if hca.present
     ]
-    return text_answer("".join(["total 0\n", *rows]))
+    return text_answer("".join(["total 0\n", *lines]))
 
 
-def _grow_counter(hca: HcaState, name: str, value: int, at: float) -> int:
-    return value + int(hca.rising.get(name, 0) * at)
+def _grow_counter(hca: HcaState, name: str, value: int, seconds: float) -> int:
+    return value + int(hca.rising.get(name, 0) * seconds)
 
 
 def _render_adapter(hca: HcaState, kind: str, firmware: str) -> str:

@@ -8,7 +8,8 @@ from tools.inventory.host_ranges import fold_host_names
 
 TAIL = 300
 JOB_LOGS = "/var/log/jobs"
-MARK, OWNER = 10**19 + 4711, 1001  # the probe's random mark, here fixed, and the uid of the jobs' owner
+MARK = 10**19 + 4711  # the probe draws it at random; here it is fixed
+OWNER = 1001  # uid of the jobs' owner
 
 
 def render_environment(query: Query) -> ShellAnswer:
@@ -17,28 +18,30 @@ def render_environment(query: Query) -> ShellAnswer:
         return text_answer("", 1, "rackmedic-look: must run as root\n")
     if not query.job.has_log:
         return text_answer("")
-    alive = {proc.pid for proc in query.node.procs}
-    ranks = [rank for rank in query.job.of(query.node.name) if rank.pid in alive]
-    rows = []
+    live_pids = {proc.pid for proc in query.node.procs}
+    ranks = [rank for rank in query.job.of(query.node.name) if rank.pid in live_pids]
+    lines = []
     for rank in ranks:
-        own = {"LOCAL_RANK": str(rank.local), "RANK": str(rank.rank)}
-        rows += [f"{rank.pid} {name}={value}\n" for name, value in sorted((query.node.env | own).items())]
+        rank_variables = {"LOCAL_RANK": str(rank.local), "RANK": str(rank.rank)}
+        lines += [f"{rank.pid} {name}={value}\n" for name, value in sorted((query.node.env | rank_variables).items())]
     launcher = query.job.of(query.node.name)[0].pid - 5
-    if not rows and launcher in alive:
-        rows = [f"{launcher} {name}={value}\n" for name, value in sorted(query.node.env.items())]
-    return text_answer("".join(rows))
+    if not lines and launcher in live_pids:
+        lines = [f"{launcher} {name}={value}\n" for name, value in sorted(query.node.env.items())]
+    return text_answer("".join(lines))
 
 
 def render_logs(query: Query) -> ShellAnswer:
-    """Ends of the newest log files below the folder, one per rank, as the log probe prints them."""
+    """Print the ends of the newest log files below the folder, one per rank, as the log probe does."""
     folder = query.slots.get("job_logs", JOB_LOGS).rstrip("/")
     if folder != JOB_LOGS:
         return text_answer("", 1, f"[Errno 2] No such file or directory: '{folder}'\n")
     if not query.job.has_log:
         return text_answer(f"== no log of the last 2 days below {folder}, 0 older\n")
-    parts, nodes = [], fold_host_names(dict.fromkeys(rank.node for rank in query.job.ranks))
+    parts = []
+    nodes = fold_host_names(dict.fromkeys(rank.node for rank in query.job.ranks))
     for rank in query.job.of(query.node.name):
-        text = truncate_log("".join(f"{line}\n" for line in _get_visible_lines(query, rank)[-TAIL:]), query.node.log_keep)
+        last_lines = _get_visible_lines(query, rank)[-TAIL:]
+        text = truncate_log("".join(f"{line}\n" for line in last_lines), query.node.log_keep)
         head = f"==> {JOB_LOGS}/{query.job.id}/rank_{rank.rank:02d}.log <==\n== of uid={OWNER} job={query.job.id} nodes={nodes} {MARK}"
         parts.append(f"{head}\n{text}")
     return text_answer("\n".join([f"== logs {MARK}", *parts]))

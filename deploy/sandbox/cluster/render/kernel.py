@@ -47,17 +47,17 @@ def _get_last_day_lines(query: Query) -> list[KernelLine]:
 
 
 def _render_relevant_lines(query: Query, lines: list[KernelLine]) -> ShellAnswer:
-    return _render_journal_lines(
-        query, sorted((line for line in lines if _RELEVANT_PATTERN.search(line.text)), key=lambda line: line.t, reverse=True)
-    )
+    relevant_lines = [line for line in lines if _RELEVANT_PATTERN.search(line.text)]
+    relevant_lines.sort(key=lambda line: line.t, reverse=True)
+    return _render_journal_lines(query, relevant_lines)
 
 
 def _render_journal_lines(query: Query, lines: list[KernelLine]) -> ShellAnswer:
     node = query.node
     if not query.as_root and node.dmesg_restrict:
         return refuse_journal()
-    rows = [_format_journal_entry(query, i, line) for i, line in enumerate(lines)]
-    return text_answer(truncate_log("".join(rows), node.log_keep) or NO_ENTRIES)
+    entries = [_format_journal_entry(query, i, line) for i, line in enumerate(lines)]
+    return text_answer(truncate_log("".join(entries), node.log_keep) or NO_ENTRIES)
 
 
 def render_boot_id(query: Query) -> ShellAnswer:
@@ -87,8 +87,8 @@ def truncate_log(text: str, keep: str) -> str:
 
 def to_microseconds(moment: datetime) -> int:
     """Return the time in the journal's unit."""
-    whole = moment.astimezone(ZoneInfo("UTC"))
-    return int(whole.timestamp()) * 1_000_000 + whole.microsecond
+    utc_time = moment.astimezone(ZoneInfo("UTC"))
+    return int(utc_time.timestamp()) * 1_000_000 + utc_time.microsecond
 
 
 def _format_ring_line(query: Query, line: KernelLine) -> str:
@@ -99,7 +99,7 @@ def _format_ring_line(query: Query, line: KernelLine) -> str:
 def _format_journal_entry(query: Query, number: int, line: KernelLine) -> str:
     boot = query.node.boot_id if line.boot == "now" else query.node.previous_boot_id
     since_boot = line.t - query.node.booted if line.boot == "now" else 400_000 + line.t
-    row = {
+    entry = {
         "__CURSOR": f"s={query.node.boot_id[::-1]};i={number + 1:x};b={boot}",
         "__REALTIME_TIMESTAMP": str(to_microseconds(query.clock(line.t))),
         "__MONOTONIC_TIMESTAMP": str(int(max(since_boot, 0) * 1_000_000)),
@@ -109,4 +109,4 @@ def _format_journal_entry(query: Query, number: int, line: KernelLine) -> str:
         "SYSLOG_IDENTIFIER": "kernel",
         "MESSAGE": line.text,
     }
-    return json.dumps(row) + "\n"
+    return json.dumps(entry) + "\n"

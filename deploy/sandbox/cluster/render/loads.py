@@ -34,77 +34,72 @@ def render_cuda_probe(query: Query) -> ShellAnswer:
     node = query.node
     if any(gpu.hang for gpu in node.gpus):
         return HANGING
-    whole = speeds.find_cuda_error(node, 0)
-    if whole and not any(gpu.broken for gpu in node.gpus) and not any(gpu.mig for gpu in node.gpus):
-        return text_answer(_format_probe_line(probe="cuda", step="cuInit", code=speeds.CODES[whole]))
-    rows = [_format_probe_line(probe="cuda", devices=len(_get_visible_gpus(node)))]
+    cuda_error = speeds.find_cuda_error(node, 0)
+    affects_all_gpus = not any(gpu.broken or gpu.mig for gpu in node.gpus)
+    if cuda_error and affects_all_gpus:
+        return text_answer(_format_probe_line(probe="cuda", step="cuInit", code=speeds.CODES[cuda_error]))
+    lines = [_format_probe_line(probe="cuda", devices=len(_get_visible_gpus(node)))]
     for index, gpu in enumerate(_get_visible_gpus(node)):
         name = f"{node.profile.product} MIG 1g.10gb" if gpu.mig else node.profile.product
-        row: dict[str, Any] = {"probe": "cuda", "gpu": index, "bdf": gpu.bdf.upper(), "name": name, "ok": not gpu.broken,
+        fields: dict[str, Any] = {"probe": "cuda", "gpu": index, "bdf": gpu.bdf.upper(), "name": name, "ok": not gpu.broken,
                                "mode": COMPUTE_MODE_NUMBERS[gpu.compute_mode]}  # fmt: skip
         if gpu.broken:
-            row |= {"step": "cuCtxSynchronize", "code": speeds.CODES.get(gpu.broken, 999)}
-        rows.append(_format_probe_line(**row))
-    return text_answer("".join(rows))
+            fields |= {"step": "cuCtxSynchronize", "code": speeds.CODES.get(gpu.broken, 999)}
+        lines.append(_format_probe_line(**fields))
+    return text_answer("".join(lines))
 
 
-def _format_probe_line(**row: object) -> str:
-    return json.dumps(row, sort_keys=True) + "\n"
+def _format_probe_line(**fields: object) -> str:
+    return json.dumps(fields, sort_keys=True) + "\n"
 
 
 def render_step_probe(query: Query) -> ShellAnswer:
-    """Training probe. A slow CPU delays the data; a GPU that corrupts results changes the loss."""
+    """Print the training probe's lines. A slow CPU delays the data; a GPU that corrupts results changes the loss."""
     node = query.node
-    if why := speeds.find_cuda_error(node, 0):
-        return (
-            text_answer(_format_probe_line(probe="step", devices=0), 0)
-            if speeds.CODES[why] in (100, 802, 803)
-            else text_answer(_format_probe_line(probe="step", gpu=0, error=f"CUDA error: {why}"))
-        )
-    rows = [_format_probe_line(probe="step", devices=len(_get_visible_gpus(node)))]
-    late = 14.8 if node.environment.governor == "powersave" else 1.9
+    if error := speeds.find_cuda_error(node, 0):
+        if speeds.CODES[error] in (100, 802, 803):  # CUDA does not initialise, so PyTorch counts no device
+            return text_answer(_format_probe_line(probe="step", devices=0), 0)
+        return text_answer(_format_probe_line(probe="step", gpu=0, error=f"CUDA error: {error}"))
+    lines = [_format_probe_line(probe="step", devices=len(_get_visible_gpus(node)))]
+    data_ms = 14.8 if node.environment.governor == "powersave" else 1.9
     for index, gpu in enumerate(_get_visible_gpus(node)):
         ms = 2500 / speeds.get_tflops(node, gpu) * _draw_noise(query, "step", gpu.index)
         loss = "1.0078125" if gpu.corrupts else "0.98828125"
-        rows.append(
+        lines.append(
             _format_probe_line(
-                probe="step", gpu=index, ms=round(ms, 3), data_ms=round(late * _draw_noise(query, "data", gpu.index), 3), loss=loss
+                probe="step", gpu=index, ms=round(ms, 3), data_ms=round(data_ms * _draw_noise(query, "data", gpu.index), 3), loss=loss
             )
         )
-    return text_answer("".join(rows))
+    return text_answer("".join(lines))
 
 
 def render_host_copies(query: Query) -> ShellAnswer:
-    return _render_bandwidth(
-        query,
-        {
-            H2D: [[speeds.get_host_copy_rate(gpu) for gpu in _get_visible_gpus(query.node)]],
-            D2H: [[speeds.get_host_copy_rate(gpu) * 0.985 for gpu in _get_visible_gpus(query.node)]],
-        },
-    )
+    rates = [speeds.get_host_copy_rate(gpu) for gpu in _get_visible_gpus(query.node)]
+    return _render_bandwidth(query, {H2D: [list(rates)], D2H: [[rate * 0.985 for rate in rates]]})
 
 
 def render_peer_copies(query: Query) -> ShellAnswer:
-    seen = _get_visible_gpus(query.node)
-    return _render_bandwidth(query, {PEER: [[speeds.get_peer_copy_rate(query.node, one, other) for other in seen] for one in seen]})
+    gpus = _get_visible_gpus(query.node)
+    matrix = [[speeds.get_peer_copy_rate(query.node, source, target) for target in gpus] for source in gpus]
+    return _render_bandwidth(query, {PEER: matrix})
 
 
 def _render_bandwidth(query: Query, matrices: dict[str, list[list[float | None]]]) -> ShellAnswer:
     root: dict[str, Any] = {"CUDA Runtime Version": 12040, "Driver Version": query.node.driver, "git_version": "v0.8", "version": "v0.8"}
-    if why := speeds.find_cuda_error(query.node, 0):
-        root["error"] = f"ERROR: [CUDA {speeds.CODES.get(why, 999)}] {why} in expression cuInit(0) in nvbandwidth.cpp:main() : 191"
+    if error := speeds.find_cuda_error(query.node, 0):
+        root["error"] = f"ERROR: [CUDA {speeds.CODES.get(error, 999)}] {error} in expression cuInit(0) in nvbandwidth.cpp:main() : 191"
         return text_answer(json.dumps({"nvbandwidth": root}, indent=3) + "\n\n", 1)
     cases = []
     for name, matrix in matrices.items():
-        rows = [
+        cells = [
             ["N/A" if value is None else f"{value * _draw_noise(query, name, i, j):.2f}" for j, value in enumerate(row)]
             for i, row in enumerate(matrix)
         ]
-        total = sum(float(cell) for row in rows for cell in row if cell != "N/A")
+        total = sum(float(cell) for row in cells for cell in row if cell != "N/A")
         cases.append(
             {
                 "bandwidth_description": _BANDWIDTH_TITLES[name],
-                "bandwidth_matrix": rows,
+                "bandwidth_matrix": cells,
                 "name": name,
                 "status": "Passed",
                 "sum": round(total, 2),
@@ -114,24 +109,26 @@ def _render_bandwidth(query: Query, matrices: dict[str, list[list[float | None]]
 
 
 def render_gpu_burn(query: Query) -> ShellAnswer:
-    """gpu_burn: progress, then verdicts. Only a GPU that corrupts results counts errors."""
-    node, folder = query.node, query.slots.get("gpu_burn", GPU_BURN_FOLDER)
+    """Print gpu_burn's progress, then its verdicts. Only a GPU that corrupts results counts errors."""
+    node = query.node
+    folder = query.slots.get("gpu_burn", GPU_BURN_FOLDER)
     if folder != GPU_BURN_FOLDER:
         return text_answer("", 127, f"timeout: failed to run command '{folder}/gpu_burn': No such file or directory\n")
-    seen = _get_visible_gpus(node)
-    head = "".join(f"GPU {gpu.index}: {node.profile.product} (UUID: {gpu.uuid})\n" for gpu in seen)
-    if why := speeds.find_cuda_error(node, 0):
-        return text_answer(head, 5, f'Couldn\'t init a GPU test: Error in "init": {why}\n\n\nNo clients are alive!  Aborting\n')
-    lines, done = [], [0] * len(seen)
+    gpus = _get_visible_gpus(node)
+    head = "".join(f"GPU {gpu.index}: {node.profile.product} (UUID: {gpu.uuid})\n" for gpu in gpus)
+    if error := speeds.find_cuda_error(node, 0):
+        return text_answer(head, 5, f'Couldn\'t init a GPU test: Error in "init": {error}\n\n\nNo clients are alive!  Aborting\n')
+    lines: list[str] = []
+    iterations = [0] * len(gpus)
     for part in (10.0, 30.0, 60.0, 100.0):
-        rates = [speeds.get_tflops(node, gpu) * 1000 * _draw_noise(query, "burn", gpu.index, part) for gpu in seen]
-        done = [count + int(rate / 40) for count, rate in zip(done, rates, strict=True)]
-        shown = " - ".join(f"{count} ({rate:.0f} Gflop/s)" for count, rate in zip(done, rates, strict=True))
-        errors = " - ".join(f"{int(part) // 10} (WARNING!)" if gpu.corrupts else "0" for gpu in seen)
-        temps = " - ".join(f"{gpu.temp if gpu.reasons.hw_thermal else 58 + gpu.index % 4} C" for gpu in seen)
-        lines.append(f"\r{part:.1f}%  proc'd: {shown}   errors: {errors}   temps: {temps} ")
-    verdicts = "".join(f"\tGPU {i}: {'FAULTY' if gpu.corrupts else 'OK'}\n" for i, gpu in enumerate(seen))
-    tail = f"\nKilling processes with SIGTERM (soft kill)\ndone\n\nTested {len(seen)} GPUs:\n{verdicts}"
+        rates = [speeds.get_tflops(node, gpu) * 1000 * _draw_noise(query, "burn", gpu.index, part) for gpu in gpus]
+        iterations = [count + int(rate / 40) for count, rate in zip(iterations, rates, strict=True)]
+        progress = " - ".join(f"{count} ({rate:.0f} Gflop/s)" for count, rate in zip(iterations, rates, strict=True))
+        errors = " - ".join(f"{int(part) // 10} (WARNING!)" if gpu.corrupts else "0" for gpu in gpus)
+        temps = " - ".join(f"{gpu.temp if gpu.reasons.hw_thermal else 58 + gpu.index % 4} C" for gpu in gpus)
+        lines.append(f"\r{part:.1f}%  proc'd: {progress}   errors: {errors}   temps: {temps} ")
+    verdicts = "".join(f"\tGPU {i}: {'FAULTY' if gpu.corrupts else 'OK'}\n" for i, gpu in enumerate(gpus))
+    tail = f"\nKilling processes with SIGTERM (soft kill)\ndone\n\nTested {len(gpus)} GPUs:\n{verdicts}"
     return text_answer(head + "".join(lines) + tail)
 
 
@@ -157,10 +154,10 @@ def _render_diagnosis(query: Query, level: int) -> ShellAnswer:
             "", 255, "Error: Unable to complete diagnostic for group 2147483647. Return: (-29): NVML doesn't exist on this system.\n"
         )
     tests = _build_software_tests(node) + (_build_hardware_tests(node) if level > 1 else [])
-    failed = any(says for _, results in tests for says in results.values())
-    newer = get_driver_branch(node.driver) >= 560
-    shape = _render_dcgm_4(node, tests) if newer else _render_dcgm_3(node, tests)
-    return text_answer(json.dumps(shape, indent="\t") + "\n", 226 if failed else 0)
+    failed = any(message for _, results in tests for message in results.values())
+    has_dcgm_4 = get_driver_branch(node.driver) >= 560
+    report = _render_dcgm_4(node, tests) if has_dcgm_4 else _render_dcgm_3(node, tests)
+    return text_answer(json.dumps(report, indent="\t") + "\n", 226 if failed else 0)
 
 
 DiagnosisTests = list[tuple[str, dict[int, str]]]
@@ -168,15 +165,12 @@ DiagnosisTests = list[tuple[str, dict[int, str]]]
 
 def _build_software_tests(node: NodeState) -> DiagnosisTests:
     """Return each test and its message per GPU, "" if passed."""
-    seen = _get_visible_gpus(node)
-    clean = [
-        (name, dict.fromkeys((gpu.index for gpu in seen), ""))
-        for name in ("Denylist", "NVML Library", "CUDA Main Library", "Permissions and OS Blocks")
-    ]
+    gpus = _get_visible_gpus(node)
+    passed = dict.fromkeys((gpu.index for gpu in gpus), "")
     return [
-        *clean,
-        ("Page Retirement/Row Remap", {gpu.index: _describe_remap_failure(gpu) for gpu in seen}),
-        ("Inforom", {gpu.index: "" if gpu.inforom_ok else f"A corrupt InfoROM has been detected in GPU {gpu.index}." for gpu in seen}),
+        *((name, passed) for name in ("Denylist", "NVML Library", "CUDA Main Library", "Permissions and OS Blocks")),
+        ("Page Retirement/Row Remap", {gpu.index: _describe_remap_failure(gpu) for gpu in gpus}),
+        ("Inforom", {gpu.index: "" if gpu.inforom_ok else f"A corrupt InfoROM has been detected in GPU {gpu.index}." for gpu in gpus}),
     ]
 
 
@@ -189,19 +183,16 @@ def _describe_remap_failure(gpu: GpuState) -> str:
 
 
 def _build_hardware_tests(node: NodeState) -> DiagnosisTests:
-    seen = _get_visible_gpus(node)
-    why = speeds.find_cuda_error(node, 0) if not any(gpu.broken for gpu in seen) else ""
-    start = f"Error using CUDA API cuInit. Unable to initialize CUDA library: '{why}'."
-    return [
-        (
-            "PCIe",
-            {
-                gpu.index: f"GPU {gpu.index} PCIe link width {gpu.pcie_width} is below the minimum of 16." if gpu.pcie_width < 16 else ""
-                for gpu in seen
-            },
-        ),
-        ("GPU Memory", {gpu.index: f"GPU {gpu.index} {start}" if why else _describe_memory_failure(gpu) for gpu in seen}),
-    ]
+    gpus = _get_visible_gpus(node)
+    cuda_error = speeds.find_cuda_error(node, 0) if not any(gpu.broken for gpu in gpus) else ""
+    start_failure = f"Error using CUDA API cuInit. Unable to initialize CUDA library: '{cuda_error}'."
+    pcie_messages: dict[int, str] = {}
+    memory_messages: dict[int, str] = {}
+    for gpu in gpus:
+        narrow = f"GPU {gpu.index} PCIe link width {gpu.pcie_width} is below the minimum of 16."
+        pcie_messages[gpu.index] = narrow if gpu.pcie_width < 16 else ""
+        memory_messages[gpu.index] = f"GPU {gpu.index} {start_failure}" if cuda_error else _describe_memory_failure(gpu)
+    return [("PCIe", pcie_messages), ("GPU Memory", memory_messages)]
 
 
 def _describe_memory_failure(gpu: GpuState) -> str:
@@ -211,44 +202,44 @@ def _describe_memory_failure(gpu: GpuState) -> str:
 
 
 def _render_dcgm_3(node: NodeState, tests: DiagnosisTests) -> dict[str, Any]:
-    rows = {"Deployment": tests[:6], "Integration": tests[6:7], "Hardware": tests[7:]}
-    categories = [
-        {
-            "category": name,
-            "tests": [{"name": test, "results": [_build_result_3(gpu, says) for gpu, says in results.items()]} for test, results in part],
-        }
-        for name, part in rows.items()
-        if part
-    ]
+    tests_by_category = {"Deployment": tests[:6], "Integration": tests[6:7], "Hardware": tests[7:]}
+    categories = []
+    for category, category_tests in tests_by_category.items():
+        entries = [
+            {"name": name, "results": [_build_result_3(gpu, message) for gpu, message in messages.items()]}
+            for name, messages in category_tests
+        ]
+        if entries:
+            categories.append({"category": category, "tests": entries})
     return {"DCGM GPU Diagnostic": {"test_categories": categories, "version": "3.3.5", "Driver Version Detected": node.driver}}
 
 
-def _build_result_3(gpu: int, says: str) -> dict[str, Any]:
-    return {"gpu_ids": str(gpu), "status": "Fail", "warnings": [says]} if says else {"gpu_ids": str(gpu), "status": "Pass"}
+def _build_result_3(gpu: int, message: str) -> dict[str, Any]:
+    return {"gpu_ids": str(gpu), "status": "Fail", "warnings": [message]} if message else {"gpu_ids": str(gpu), "status": "Pass"}
 
 
 def _render_dcgm_4(node: NodeState, tests: DiagnosisTests) -> dict[str, Any]:
-    def test(name: str, parts: Sequence[tuple[str, dict[int, str]]]) -> dict[str, Any]:
-        said_of = {gpu: [part[1][gpu] for part in parts if part[1].get(gpu)] for gpu in parts[0][1]}
+    def build_test(name: str, parts: Sequence[tuple[str, dict[int, str]]]) -> dict[str, Any]:
+        messages_by_gpu = {gpu: [results[gpu] for _, results in parts if results.get(gpu)] for gpu in parts[0][1]}
         return {
             "name": name,
-            "results": [_build_result_4(gpu, says) for gpu, says in said_of.items()],
-            "test_summary": {"status": "Fail" if any(said_of.values()) else "Pass"},
+            "results": [_build_result_4(gpu, messages) for gpu, messages in messages_by_gpu.items()],
+            "test_summary": {"status": "Fail" if any(messages_by_gpu.values()) else "Pass"},
         }
 
-    categories = [{"category": "Deployment", "tests": [test("software", tests[:6])]}]
+    categories = [{"category": "Deployment", "tests": [build_test("software", tests[:6])]}]
     if tests[6:]:
         categories += [
-            {"category": "Integration", "tests": [test("pcie", tests[6:7])]},
-            {"category": "Hardware", "tests": [test("memory", tests[7:])]},
+            {"category": "Integration", "tests": [build_test("pcie", tests[6:7])]},
+            {"category": "Hardware", "tests": [build_test("memory", tests[7:])]},
         ]
     return {
         "DCGM Diagnostic": {"metadata": {"DCGM Version": "4.2.3", "Driver Version Detected": node.driver}, "test_categories": categories}
     }
 
 
-def _build_result_4(gpu: int, says: list[str]) -> dict[str, Any]:
-    row: dict[str, Any] = {"entity_group": "GPU", "entity_group_id": 1, "entity_id": gpu, "status": "Fail" if says else "Pass"}
-    return (
-        row | {"warnings": [{"error_category": 2, "error_id": 0, "error_severity": 2, "warning": text} for text in says]} if says else row
-    )
+def _build_result_4(gpu: int, messages: list[str]) -> dict[str, Any]:
+    result: dict[str, Any] = {"entity_group": "GPU", "entity_group_id": 1, "entity_id": gpu, "status": "Fail" if messages else "Pass"}
+    if messages:
+        result["warnings"] = [{"error_category": 2, "error_id": 0, "error_severity": 2, "warning": text} for text in messages]
+    return result

@@ -15,11 +15,11 @@ _MODULE_USERS = {
 def render_lsmod(query: Query) -> ShellAnswer:
     """`lsmod`."""
     loaded = query.node.modules
-    rows = ["Module                  Size  Used by"]
+    lines = ["Module                  Size  Used by"]
     for name, size in loaded.items():
         users = [user for user in _MODULE_USERS.get(name, "").split(",") if user in loaded]
-        rows.append(f"{name:<20} {size:>8}  {len(users)} {','.join(users)}".rstrip())
-    return text_answer("\n".join(rows) + "\n")
+        lines.append(f"{name:<20} {size:>8}  {len(users)} {','.join(users)}".rstrip())
+    return text_answer("\n".join(lines) + "\n")
 
 
 def render_loaded_version(query: Query) -> ShellAnswer:
@@ -42,7 +42,7 @@ def render_modinfo(query: Query) -> ShellAnswer:
 
 def render_dkms(query: Query) -> ShellAnswer:
     """`dkms status`."""
-    return text_answer("".join(f"{row}\n" for row in query.node.dkms))
+    return text_answer("".join(f"{line}\n" for line in query.node.dkms))
 
 
 def render_fabric_manager_version(query: Query) -> ShellAnswer:

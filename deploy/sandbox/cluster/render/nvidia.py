@@ -39,11 +39,11 @@ def list_gpus(node: NodeState) -> list[tuple[int, GpuState]]:
 def render_topology(query: Query) -> ShellAnswer:
     """`nvidia-smi topo -m`."""
     node = query.node
-    if trouble := find_failure(node):
-        return trouble
+    if failure := find_failure(node):
+        return failure
     gpus = [(number, gpu) for number, gpu in list_gpus(node) if not gpu.lost]
     nics = [hca for hca in node.hcas if hca.present]
-    head = [
+    columns = [
         "",
         *(f"GPU{number}" for number, _ in gpus),
         *(f"NIC{i}" for i in range(len(nics))),
@@ -51,65 +51,63 @@ def render_topology(query: Query) -> ShellAnswer:
         "NUMA Affinity",
         "GPU NUMA ID",
     ]
-    rows = ["\t".join(head)]
+    lines = ["\t".join(columns)]
     for number, gpu in gpus:
-        cells = [_describe_gpu_path(node, gpu, other) for _, other in gpus] + [
-            _describe_nic_path(node, gpu.index, i) for i in range(len(nics))
-        ]
-        rows.append("\t".join([f"GPU{number}", *cells, _get_cpu_ranges(node, gpu.index), str(_get_socket(node, gpu.index)), "", "N/A"]))
+        cells = [_describe_gpu_path(node, gpu, other) for _, other in gpus]
+        cells += [_describe_nic_path(node, gpu.index, i) for i in range(len(nics))]
+        lines.append("\t".join([f"GPU{number}", *cells, _get_cpu_ranges(node, gpu.index), str(_get_socket(node, gpu.index)), "", "N/A"]))
     for i in range(len(nics)):
-        cells = [_describe_nic_path(node, gpu.index, i) for _, gpu in gpus] + [
-            _describe_nic_to_nic_path(node, i, j) for j in range(len(nics))
-        ]
-        rows.append("\t".join([f"NIC{i}", *cells]))
+        cells = [_describe_nic_path(node, gpu.index, i) for _, gpu in gpus]
+        cells += [_describe_nic_to_nic_path(node, i, j) for j in range(len(nics))]
+        lines.append("\t".join([f"NIC{i}", *cells]))
     legend = "".join(f"  NIC{i}: {hca.name}\n" for i, hca in enumerate(nics))
-    return text_answer("\n".join(rows) + "\n" + _LEGEND + f"\nNIC Legend:\n\n{legend}\n")
+    return text_answer("\n".join(lines) + "\n" + _LEGEND + f"\nNIC Legend:\n\n{legend}\n")
 
 
 def render_link_status(query: Query) -> ShellAnswer:
     """`nvidia-smi nvlink -s`."""
-    if trouble := find_failure(query.node):
-        return trouble
-    rows = []
+    if failure := find_failure(query.node):
+        return failure
+    lines = []
     for number, gpu in _list_linked_gpus(query.node):
-        rows.append(_format_heading(number, gpu, query))
+        lines.append(_format_heading(number, gpu, query))
         for i, link in enumerate(gpu.links):
-            rows.append(f"\t Link {i}: {query.node.profile.link_speed + ' GB/s' if link.active else '<inactive>'}\n")
-    return text_answer("".join(rows))
+            lines.append(f"\t Link {i}: {query.node.profile.link_speed + ' GB/s' if link.active else '<inactive>'}\n")
+    return text_answer("".join(lines))
 
 
 def render_link_errors(query: Query) -> ShellAnswer:
     """`nvidia-smi nvlink -e`, without inactive links."""
-    if trouble := find_failure(query.node):
-        return trouble
-    rows = []
+    if failure := find_failure(query.node):
+        return failure
+    lines = []
     for number, gpu in _list_linked_gpus(query.node):
-        rows.append(_format_heading(number, gpu, query))
+        lines.append(_format_heading(number, gpu, query))
         for i, link in enumerate(gpu.links):
             if link.active:
-                rows.append(
+                lines.append(
                     f"\t Link {i}: Replay Errors: {link.replay}\n\t Link {i}: Recovery Errors: {link.recovery}\n\t Link {i}: CRC Errors: {link.crc}\n\n"
                 )
-    return text_answer("".join(rows))
+    return text_answer("".join(lines))
 
 
 def render_compute_apps(query: Query) -> ShellAnswer:
     """`nvidia-smi --query-compute-apps=gpu_bus_id,pid,process_name,used_memory --format=csv,noheader,nounits`."""
-    if trouble := find_failure(query.node):
-        return trouble
-    rows = [
+    if failure := find_failure(query.node):
+        return failure
+    lines = [
         f"0000{gpu.bdf.upper()}, {proc.pid}, {proc.name}, {proc.mib}\n"
         for _, gpu in list_gpus(query.node) if gpu.answers for proc in gpu.procs
     ]  # fmt: skip
-    return text_answer("".join(rows))
+    return text_answer("".join(lines))
 
 
 def render_gpu_users(query: Query) -> ShellAnswer:
     """`nvidia-smi --query-compute-apps=pid --format=csv,noheader [-i BDF]`."""
-    if trouble := find_failure(query.node):
-        return trouble
-    asked = query.slots.get("bdf", "")
-    gpus = [gpu for _, gpu in list_gpus(query.node) if gpu.answers and asked in ("", gpu.bdf.lower())]
+    if failure := find_failure(query.node):
+        return failure
+    address = query.slots.get("bdf", "")
+    gpus = [gpu for _, gpu in list_gpus(query.node) if gpu.answers and address in ("", gpu.bdf.lower())]
     return text_answer("".join(f"{proc.pid}\n" for gpu in gpus for proc in gpu.procs))
 
 
@@ -154,5 +152,7 @@ def _get_socket(node: NodeState, gpu: int) -> int:
 
 
 def _get_cpu_ranges(node: NodeState, gpu: int) -> str:
-    half, socket = node.profile.cpus // 2, _get_socket(node, gpu)
-    return f"{socket * half}-{socket * half + half - 1},{node.profile.cpus + socket * half}-{node.profile.cpus + socket * half + half - 1}"
+    cores = node.profile.cpus // 2
+    first = _get_socket(node, gpu) * cores
+    first_sibling = node.profile.cpus + first  # hyper-threads are numbered after all cores
+    return f"{first}-{first + cores - 1},{first_sibling}-{first_sibling + cores - 1}"

@@ -12,11 +12,9 @@ def render_stat(query: Query) -> ShellAnswer:
     """`cat /proc/PID/stat`."""
     pid = query.slots["pid"]
     proc = next((proc for proc in query.node.procs if str(proc.pid) == pid), None)
-    return (
-        text_answer(format_stat_line(query.node, proc))
-        if proc
-        else text_answer("", 1, f"cat: /proc/{pid}/stat: No such file or directory\n")
-    )
+    if proc is None:
+        return text_answer("", 1, f"cat: /proc/{pid}/stat: No such file or directory\n")
+    return text_answer(format_stat_line(query.node, proc))
 
 
 def get_start_ticks(node: NodeState, proc: HostProcess) -> int:
@@ -35,6 +33,10 @@ def build_environments(node: NodeState, job: Job) -> dict[int, str]:
     """Return /proc/PID/environ of every live rank."""
     if not job.has_log:
         return {}
-    alive = {proc.pid for proc in node.procs}
-    own = {rank.pid: {"LOCAL_RANK": str(rank.local), "RANK": str(rank.rank)} for rank in job.of(node.name) if rank.pid in alive}
-    return {pid: "".join(f"{name}={value}\0" for name, value in sorted((node.env | mine).items())) for pid, mine in own.items()}
+    alive_pids = {proc.pid for proc in node.procs}
+    environments = {}
+    for rank in job.of(node.name):
+        if rank.pid in alive_pids:
+            variables = node.env | {"LOCAL_RANK": str(rank.local), "RANK": str(rank.rank)}
+            environments[rank.pid] = "".join(f"{name}={value}\0" for name, value in sorted(variables.items()))
+    return environments

@@ -11,8 +11,9 @@ from deploy.sandbox.cluster.machines.state import NodeState
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query of one node. `at`: seconds from t0; later events are not visible yet. `age`: seconds a live cluster has
-    run.
+    """A query of one node.
+
+    `at` is in seconds from t0; later events are not visible yet. `age` is for how many seconds a live cluster has run.
     """
 
     node: NodeState

@@ -11,12 +11,12 @@ def render_units(query: Query) -> ShellAnswer:
     """`systemctl show`: one block per unit."""
     blocks = []
     for name, unit in query.node.services.items():
-        rows = (
+        properties = (
             f"Result={unit.result}", f"ExecMainStatus={unit.exit_status}", f"Id={name}.service",
             f"LoadState={unit.load}", f"ActiveState={unit.active}", f"SubState={unit.sub}", "NRestarts=0",
             f"UnitFileState={'' if unit.load == 'not-found' else unit.enabled}", "ConditionResult=yes", "FreezerState=running",
         )  # fmt: skip
-        blocks.append("\n".join(rows) + "\n")
+        blocks.append("\n".join(properties) + "\n")
     return text_answer("\n".join(blocks))
 
 
@@ -25,10 +25,11 @@ def render_journal(query: Query) -> ShellAnswer:
     node = query.node
     if not query.as_root and node.dmesg_restrict:
         return refuse_journal()
-    rows = []
-    for i, line in enumerate(line for line in node.journal if query.at - DAY_SECONDS <= line.t <= query.at):
+    entries = []
+    last_day = [line for line in node.journal if query.at - DAY_SECONDS <= line.t <= query.at]
+    for i, line in enumerate(last_day):
         boot = node.boot_id if line.boot == "now" else node.previous_boot_id
-        row = {
+        entry = {
             "__CURSOR": f"s={node.boot_id[::-1]};i={i + 4097:x};b={boot}",
             "__REALTIME_TIMESTAMP": str(to_microseconds(query.clock(line.t))),
             "__MONOTONIC_TIMESTAMP": str(int(max(line.t - node.booted, 0) * 1_000_000)),
@@ -38,5 +39,5 @@ def render_journal(query: Query) -> ShellAnswer:
             "_SYSTEMD_UNIT": line.unit if line.identifier != "systemd" else "init.scope",
             "MESSAGE": line.text,
         }
-        rows.append(json.dumps(row) + "\n")
-    return text_answer(truncate_log("".join(rows[-400:]), node.log_keep) or NO_ENTRIES)
+        entries.append(json.dumps(entry) + "\n")
+    return text_answer(truncate_log("".join(entries[-400:]), node.log_keep) or NO_ENTRIES)

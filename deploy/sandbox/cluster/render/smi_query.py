@@ -17,7 +17,7 @@ TEMPLATE = Path(__file__).with_name("smi_query.tmpl")
 
 
 def render_query(query: Query) -> ShellAnswer:
-    """All GPUs; every value of a lost one is "GPU is lost". A corrupt infoROM causes a warning on stderr."""
+    """Render all GPUs. Every value of a lost one is "GPU is lost"; a corrupt infoROM causes a warning on stderr."""
     node = query.node
     if trouble := find_failure(node):
         return trouble
@@ -38,32 +38,34 @@ def render_query(query: Query) -> ShellAnswer:
 
 
 def _render_gpu(node: NodeState, number: int, gpu: GpuState) -> str:
-    lines = _read_layout(get_driver_branch(node.driver), node.profile.absolute_temps)
+    layout = _read_layout(get_driver_branch(node.driver), node.profile.absolute_temps)
     if gpu.lost:
         only_names = {"bus_id": f"0000{gpu.bdf.upper()}", "processes": "", "mig_devices": LOST_TEXT}
-        return lines.format_map(_AllLost(only_names))
-    return lines.format_map(_build_values(node, number, gpu))
+        return layout.format_map(_LostGpuValues(only_names))
+    return layout.format_map(_build_values(node, number, gpu))
 
 
-class _AllLost(dict[str, str]):
+class _LostGpuValues(dict[str, str]):
+    """Values of a lost GPU: all but the given ones are LOST_TEXT."""
+
     def __missing__(self, key: str) -> str:
         return LOST_TEXT
 
 
 @cache
-def _read_layout(number: int, absolute: bool) -> str:
+def _read_layout(branch: int, absolute: bool) -> str:
     """Return a branch's template: temperature limits are absolute before Ada and Hopper, margins from then on."""
-    kept = []
-    for line in TEMPLATE.read_text().splitlines():
-        scope, mark, text = line.partition("|")
-        if not mark:
-            kept.append(line)
+    lines = []
+    for template_line in TEMPLATE.read_text().splitlines():
+        scope, bar, text = template_line.partition("|")
+        if not bar:
+            lines.append(template_line)
             continue
         first, _, rest = scope.partition("-")
         last, _, kind = rest.partition("/")
-        if int(first) <= number <= int(last or 999) and kind in ("", "absolute" if absolute else "margin"):
-            kept.append(text)
-    return "\n".join(kept)
+        if int(first) <= branch <= int(last or 999) and kind in ("", "absolute" if absolute else "margin"):
+            lines.append(text)
+    return "\n".join(lines)
 
 
 def _build_values(node: NodeState, number: int, gpu: GpuState) -> dict[str, str]:
@@ -140,11 +142,11 @@ def _build_values(node: NodeState, number: int, gpu: GpuState) -> dict[str, str]
 
 def _build_clock_reasons(gpu: GpuState) -> dict[str, str]:
     reasons = gpu.reasons
-    rows = {
+    active_by_name = {
         "idle": reasons.idle, "app_clocks": reasons.app_clocks, "sw_power_cap": reasons.sw_power_cap, "hw_slowdown": reasons.hw_slowdown,
         "hw_thermal": reasons.hw_thermal, "hw_power_brake": reasons.hw_power_brake, "sync_boost": reasons.sync_boost, "sw_thermal": reasons.sw_thermal,
     }  # fmt: skip
-    return {f"r_{name}": "Active" if active else "Not Active" for name, active in rows.items()}
+    return {f"r_{name}": "Active" if active else "Not Active" for name, active in active_by_name.items()}
 
 
 def _build_ecc_counts(prefix: str, counts: EccCounts) -> dict[str, str]:
@@ -159,16 +161,16 @@ def _build_ecc_counts(prefix: str, counts: EccCounts) -> dict[str, str]:
 
 
 def _render_process(pid: int, name: str, mib: int) -> str:
-    shown = name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    rows = {
+    escaped_name = name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    values = {
         "gpu_instance_id": "N/A",
         "compute_instance_id": "N/A",
         "pid": pid,
         "type": "C",
-        "process_name": shown,
+        "process_name": escaped_name,
         "used_memory": f"{mib} MiB",
     }
-    return _render_element("process_info", 3, rows)
+    return _render_element("process_info", 3, values)
 
 
 def _render_mig_devices(memory_mib: int) -> str:
@@ -185,7 +187,7 @@ def _render_mig_devices(memory_mib: int) -> str:
         }
         for i in range(7)
     )
-    return "".join(_render_element("mig_device", 3, rows) for rows in slices) + "\n\t\t"
+    return "".join(_render_element("mig_device", 3, values) for values in slices) + "\n\t\t"
 
 
 def _render_element(name: str, depth: int, children: Mapping[str, Any]) -> str:

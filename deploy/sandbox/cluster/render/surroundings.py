@@ -18,20 +18,21 @@ _NO_DEVICE = text_answer("", 1, "Could not open device at /dev/ipmi0 or /dev/ipm
 def render_lscpu(query: Query) -> ShellAnswer:
     """`lscpu -J`."""
     cpus = query.node.profile.cpus * 2
-    rows = [("Architecture:", "x86_64"), ("CPU(s):", str(cpus)), ("Model name:", "Intel(R) Xeon(R) Platinum 8480C"), ("Thread(s) per core:", "2"),
+    fields = [("Architecture:", "x86_64"), ("CPU(s):", str(cpus)), ("Model name:", "Intel(R) Xeon(R) Platinum 8480C"), ("Thread(s) per core:", "2"),
             ("Socket(s):", "2"), ("CPU max MHz:", "3800.0000"), ("NUMA node(s):", "2"), ("NUMA node0 CPU(s):", f"0-{cpus // 2 - 1}")]  # fmt: skip
-    return text_answer(json.dumps({"lscpu": [{"field": name, "data": value} for name, value in rows]}, indent=3) + "\n")
+    return text_answer(json.dumps({"lscpu": [{"field": name, "data": value} for name, value in fields]}, indent=3) + "\n")
 
 
 def render_frequencies(query: Query) -> ShellAnswer:
     """`grep -rsH … /sys/devices/system/cpu/cpufreq`: governor, driver and frequency of every CPU."""
-    environment, roll = query.node.environment, make_random(query.seed, query.node.name, "cpu")
-    rows = []
+    environment = query.node.environment
+    random = make_random(query.seed, query.node.name, "cpu")
+    lines = []
     for cpu in range(query.node.profile.cpus * 2):
         policy = f"/sys/devices/system/cpu/cpufreq/policy{cpu}/scaling"
-        khz = (environment.mhz + roll.randrange(-40, 40)) * 1000
-        rows.append(f"{policy}_cur_freq:{khz}\n{policy}_driver:acpi-cpufreq\n{policy}_governor:{environment.governor}\n")
-    return text_answer("".join(rows))
+        khz = (environment.mhz + random.randrange(-40, 40)) * 1000
+        lines.append(f"{policy}_cur_freq:{khz}\n{policy}_driver:acpi-cpufreq\n{policy}_governor:{environment.governor}\n")
+    return text_answer("".join(lines))
 
 
 def render_tracking(query: Query) -> ShellAnswer:
@@ -42,9 +43,9 @@ def render_tracking(query: Query) -> ShellAnswer:
         nothing = ",".join(["0.000000000"] * 4)
         return text_answer(f"00000000,,0,{nothing},-11.204,0.000,0.000,1.000000000,1.000000000,0.0,Not synchronised\n")
     last = query.t0.timestamp() + query.at - 31
-    row = ["0A140902", "10.20.9.2", "3", f"{last:.9f}", "0.000012411", "-0.000003271", "0.000021914", "-11.204", "0.001", "0.021",
+    columns = ["0A140902", "10.20.9.2", "3", f"{last:.9f}", "0.000012411", "-0.000003271", "0.000021914", "-11.204", "0.001", "0.021",
            "0.000412003", "0.000380112", "64.4", "Normal"]  # fmt: skip
-    return text_answer(",".join(row) + "\n")
+    return text_answer(",".join(columns) + "\n")
 
 
 def render_timedatectl(query: Query) -> ShellAnswer:
@@ -59,9 +60,9 @@ def render_date(query: Query) -> ShellAnswer:
 
 def render_links(query: Query) -> ShellAnswer:
     """`ip -j -s -d link show`."""
-    rows = [_build_link(1, Interface("lo", 65536, "loopback", adapter=False))]
-    rows += [_build_link(i, row) for i, row in enumerate(list_interfaces(query), 2)]
-    return text_answer(json.dumps(rows) + "\n")
+    links = [_build_link(1, Interface("lo", 65536, "loopback", adapter=False))]
+    links += [_build_link(i, interface) for i, interface in enumerate(list_interfaces(query), 2)]
+    return text_answer(json.dumps(links) + "\n")
 
 
 def list_interfaces(query: Query) -> list[Interface]:
@@ -81,21 +82,23 @@ def _build_roce_interface(i: int, hca: HcaState) -> Interface:
 
 def _build_link(number: int, interface: Interface) -> dict[str, Any]:
     counts = {"bytes": 0, "packets": 0, "errors": 0, "dropped": 0}
-    made = {} if interface.adapter or interface.kind == "loopback" else {"linkinfo": {"info_kind": "bridge"}}
+    link_info = {} if interface.adapter or interface.kind == "loopback" else {"linkinfo": {"info_kind": "bridge"}}
     state = "UNKNOWN" if interface.kind == "loopback" else "UP"
     return {"ifindex": number, "ifname": interface.name, "flags": ["UP", "LOWER_UP"], "mtu": interface.mtu, "qdisc": "mq", "operstate": state,
-            "link_type": interface.kind, **made, "stats64": {"rx": {**counts, "over_errors": 0, "multicast": 0}, "tx": counts}}  # fmt: skip
+            "link_type": interface.kind, **link_info, "stats64": {"rx": {**counts, "over_errors": 0, "multicast": 0}, "tx": counts}}  # fmt: skip
 
 
 def render_adapters(query: Query) -> ShellAnswer:
     """`rackmedic-look adapters`: discards and pause frames."""
-    rows = []
-    for row in (row for row in list_interfaces(query) if row.adapter):
-        discards = row.discards + int(row.rising * (query.at + query.age))
-        rows.append(
-            f"== {row.name}\n     rx_discards_phy: {discards}\n     rx_prio3_pause: {row.pauses}\n     tx_prio3_pause: {row.pauses}\n"
+    lines = []
+    for interface in list_interfaces(query):
+        if not interface.adapter:
+            continue
+        discards = interface.discards + int(interface.rising * (query.at + query.age))
+        lines.append(
+            f"== {interface.name}\n     rx_discards_phy: {discards}\n     rx_prio3_pause: {interface.pauses}\n     tx_prio3_pause: {interface.pauses}\n"
         )
-    return text_answer("".join(rows))
+    return text_answer("".join(lines))
 
 
 def render_masters(query: Query) -> ShellAnswer:
@@ -115,16 +118,18 @@ def render_tracker(query: Query) -> ShellAnswer:
 
 def render_object_store(query: Query) -> ShellAnswer:
     """`curl -I` of the object store; 403 because RackMedic has no credentials."""
-    well = "HTTP/1.1 403 Forbidden\r\nx-amz-request-id: 16F2A3B9\r\nServer: objects\r\n\r\n"
-    return _render_headers(query, query.node.environment.store, "objects.svc.cluster", well)
+    healthy_answer = "HTTP/1.1 403 Forbidden\r\nx-amz-request-id: 16F2A3B9\r\nServer: objects\r\n\r\n"
+    return _render_headers(query, query.node.environment.store, "objects.svc.cluster", healthy_answer)
 
 
-def _render_headers(query: Query, state: str, host: str, well: str) -> ShellAnswer:
+def _render_headers(query: Query, state: str, host: str, healthy_answer: str) -> ShellAnswer:
     if query.node.environment.master == "no_name":
         return text_answer("", 6, f"curl: (6) Could not resolve host: {host}\n")
     if state == "refused":
         return text_answer("", 7, f"curl: (7) Failed to connect to {host} port 443 after 1 ms: Connection refused\n")
-    return text_answer("HTTP/1.1 503 Slow Down\r\nx-amz-request-id: 16F2A3C4\r\nRetry-After: 1\r\n\r\n" if state == "throttled" else well)
+    return text_answer(
+        "HTTP/1.1 503 Slow Down\r\nx-amz-request-id: 16F2A3C4\r\nRetry-After: 1\r\n\r\n" if state == "throttled" else healthy_answer
+    )
 
 
 def render_subnet_manager(query: Query) -> ShellAnswer:
@@ -145,30 +150,31 @@ def render_leaf_switch(query: Query) -> ShellAnswer:
     port, environment = _find_usable_port(query), query.node.environment
     if port is None or not query.as_root:
         return text_answer("", 1, "iblinkinfo: iberror: failed: Failed to open '(null)' port '0'\n")
-    own, at = f"{query.node.name} {port.name}", query.node.index + 1
-    rows = []
+    adapter_name = f"{query.node.name} {port.name}"
+    leaf_port = query.node.index + 1
+    lines = []
     for i, width in enumerate(environment.uplinks):
         spine = (f"0xb8cef60300f0b22{i}", f"spine-{i + 1}", 9 + i)
-        rows += [
+        lines += [
             _format_link(*spine, 4, width, LEAF_GUID, 4, FIRST_UPLINK + i, environment.leaf),
             _format_unreached_link(*spine, 5),
             _format_down_link(*spine, 6),
         ]
-    rows.append(_format_link(f"0x{port.guid:016x}", own, port.lid, 1, 4, LEAF_GUID, 4, at, environment.leaf))
-    rows.append(_format_link(LEAF_GUID, environment.leaf, 4, at, 4, f"0x{port.guid:016x}", port.lid, 1, own))
-    rows.append(_format_down_link(LEAF_GUID, environment.leaf, 4, at + 1))
-    rows += [
+    lines.append(_format_link(f"0x{port.guid:016x}", adapter_name, port.lid, 1, 4, LEAF_GUID, 4, leaf_port, environment.leaf))
+    lines.append(_format_link(LEAF_GUID, environment.leaf, 4, leaf_port, 4, f"0x{port.guid:016x}", port.lid, 1, adapter_name))
+    lines.append(_format_down_link(LEAF_GUID, environment.leaf, 4, leaf_port + 1))
+    lines += [
         _format_link(LEAF_GUID, environment.leaf, 4, FIRST_UPLINK + i, width, f"0xb8cef60300f0b22{i}", 9 + i, 4, f"spine-{i + 1}")
         for i, width in enumerate(environment.uplinks)
     ]
-    return text_answer("\n".join(rows) + "\n")
+    return text_answer("\n".join(lines) + "\n")
 
 
-def _format_link(guid: str, name: str, lid: int, port: int, width: int, far: str, far_lid: int, far_port: int, peer: str) -> str:
+def _format_link(guid: str, name: str, lid: int, port: int, width: int, peer_guid: str, peer_lid: int, peer_port: int, peer: str) -> str:
     remark = "Could be 4X " if width < 4 else " "
     return (
         f'{guid} "{name:>30}" {lid:>6} {port:>4}[  ] ==( {width}X        106.25 Gbps Active/  LinkUp)==>  '
-        f'{far} {far_lid:>6} {far_port:>4}[  ] "{peer}" ({remark})'
+        f'{peer_guid} {peer_lid:>6} {peer_port:>4}[  ] "{peer}" ({remark})'
     )
 
 
@@ -188,21 +194,23 @@ def _find_usable_port(query: Query) -> HcaState | None:
 
 def render_mounts(query: Query) -> ShellAnswer:
     """`rackmedic-look mounts`: each shared file system is given three seconds."""
-    rows = []
-    for mount in (mount for mount in query.node.mounts if mount.fstype in SHARED_FILE_SYSTEMS):
+    lines = []
+    for mount in query.node.mounts:
+        if mount.fstype not in SHARED_FILE_SYSTEMS:
+            continue
         word = "timeout" if mount.target in query.node.environment.stuck else "ok"
-        rows.append(f"mount {mount.target} {mount.fstype}\nanswer {mount.target} {word} \n")
-    return text_answer("".join(rows))
+        lines.append(f"mount {mount.target} {mount.fstype}\nanswer {mount.target} {word} \n")
+    return text_answer("".join(lines))
 
 
 def render_bmc_events(query: Query) -> ShellAnswer:
     """`ipmitool sel elist last 200`."""
     if not query.as_root:
         return _NO_DEVICE
-    rows = [(query.node.booted - 40, "System Event", "Timestamp Clock Sync | Asserted")]
-    rows += [(event.t, event.sensor, f"{event.text} | Asserted") for event in query.node.environment.bmc if event.t <= query.at]
+    events = [(query.node.booted - 40, "System Event", "Timestamp Clock Sync | Asserted")]
+    events += [(event.t, event.sensor, f"{event.text} | Asserted") for event in query.node.environment.bmc if event.t <= query.at]
     lines = []
-    for i, (t, sensor, text) in enumerate(rows, 1):
+    for i, (t, sensor, text) in enumerate(events, 1):
         moment = query.clock(t).astimezone(UTC)
         lines.append(f"{i:>4x} | {moment:%m/%d/%Y} | {moment:%H:%M:%S} | {sensor} | {text}\n")
     return text_answer("".join(lines))
@@ -213,10 +221,10 @@ def render_temperatures(query: Query) -> ShellAnswer:
     if not query.as_root:
         return _NO_DEVICE
     inlet = query.node.environment.inlet
-    rows = [("Inlet Temp", "05h", "nc" if inlet >= 40 else "ok", "7.1", f"{inlet} degrees C"), ("Exhaust Temp", "01h", "ok", "7.1", f"{inlet + 14} degrees C"),
+    sensors = [("Inlet Temp", "05h", "nc" if inlet >= 40 else "ok", "7.1", f"{inlet} degrees C"), ("Exhaust Temp", "01h", "ok", "7.1", f"{inlet + 14} degrees C"),
             ("CPU1 Temp", "0Eh", "ok", "3.1", "58 degrees C"), ("CPU2 Temp", "0Fh", "ok", "3.2", "57 degrees C")]  # fmt: skip
     return text_answer(
-        "".join(f"{name:<16} | {number} | {state:<3} | {entity:>4} | {value}\n" for name, number, state, entity, value in rows)
+        "".join(f"{name:<16} | {number} | {state:<3} | {entity:>4} | {value}\n" for name, number, state, entity, value in sensors)
     )
 
 
@@ -236,9 +244,9 @@ def render_power_supplies(query: Query) -> ShellAnswer:
     """`ipmitool sdr type "Power Supply"`."""
     if not query.as_root:
         return _NO_DEVICE
-    rows = []
+    lines = []
     for i in range(1, 7):
         failed = query.node.environment.psu_lost and i == 2
         words = "Presence detected, Failure detected" if failed else "Presence detected"
-        rows.append(f"{f'PSU{i} Status':<16} | {96 + i:02X}h | {'cr' if failed else 'ok':<3} | 10.{i} | {words}\n")
-    return text_answer("".join(rows))
+        lines.append(f"{f'PSU{i} Status':<16} | {96 + i:02X}h | {'cr' if failed else 'ok':<3} | 10.{i} | {words}\n")
+    return text_answer("".join(lines))

@@ -19,7 +19,7 @@ def iter_payloads(workspace: Workspace, change: Change) -> Iterator[JSON]:
     if change.channel and not workspace.sees(BOT_USER, change.channel):
         return
     for subscription, event in EVENTS.get(change.kind, lambda _ws, _change: iter(()))(workspace, change):
-        if workspace.app.hears(subscription):
+        if workspace.app.is_subscribed_to(subscription):
             yield build_callback(workspace, event, change.channel)
 
 
@@ -215,7 +215,7 @@ def build_message_container(workspace: Workspace, message: Message) -> JSON:
     if message.is_reply:
         container["thread_ts"] = message.root
     body: JSON = {"container": container, "channel": {"id": channel.id, "name": "directmessage" if channel.is_im else channel.name}}
-    return body if message.ephemeral_to else body | {"message": workspace.shown(message)}
+    return body if message.ephemeral_to else body | {"message": workspace.build_displayed_message(message)}
 
 
 def build_action(workspace: Workspace, block_id: str, element: JSON, entry: JSON) -> JSON:

@@ -89,7 +89,7 @@ class HttpHub(Hub):
                 reason = ""
         finally:
             del self._awaited[key]
-            self.journal.ring()
+            self.journal.wake_waiters()
         self.statuses.append((f"{kind} {attempt}", status))
         if self.drop and not reason:
             self.drop -= 1

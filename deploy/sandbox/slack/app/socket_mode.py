@@ -102,7 +102,7 @@ class Hub:
         if self.drop:
             self.drop -= 1
             self.counts["dropped"] += 1
-            self.journal.ring()
+            self.journal.wake_waiters()
             return
         future = self._awaited.get(str(ack.get("envelope_id")))
         if future is None or future.done():
@@ -169,7 +169,7 @@ class Hub:
 
     async def _wait_for_app(self) -> bool:
         try:
-            await self.journal.until(lambda: self.live, self.patience.offline)
+            await self.journal.wait_until(lambda: self.live, self.patience.offline)
         except TimeoutError:
             return False
         return True
@@ -192,7 +192,7 @@ class Hub:
             return SocketDelivery(acked=False, attempts=attempt + 1, reason="timeout")
         finally:
             del self._awaited[envelope["envelope_id"]]
-            self.journal.ring()
+            self.journal.wake_waiters()
         seconds = time.perf_counter() - began
         self.latencies[kind].append(seconds)
         self.counts["acked"] += 1
@@ -210,7 +210,7 @@ class Hub:
 
     def _forget_task(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
-        self.journal.ring()
+        self.journal.wake_waiters()
 
     async def close(self) -> None:
         for task in list(self._tasks):

@@ -46,7 +46,7 @@ class UserActions:
     def say(self, user: str, channel: str, text: str, thread_ts: str = "", files: Files = (), *, raw: bool = False) -> Message:
         """Post a message; `raw`: the text is already in Slack's markup."""
         who, where = self.workspace.user(user), self._get_joined_channel(user, channel)
-        body: JSON = {"text": text if raw else self.workspace.typed(text)}
+        body: JSON = {"text": text if raw else self.workspace.convert_typed_text(text)}
         if thread_ts:
             body["thread_ts"] = self.workspace.message(where.id, thread_ts).root
         if files:
@@ -62,7 +62,7 @@ class UserActions:
             yield self.workspace.files.wire(file)
 
     def edit(self, user: str, channel: str, ts: str, text: str) -> None:
-        self.workspace.edit(self._get_own_message(user, channel, ts), {"text": self.workspace.typed(text)})
+        self.workspace.edit(self._get_own_message(user, channel, ts), {"text": self.workspace.convert_typed_text(text)})
 
     def delete(self, user: str, channel: str, ts: str) -> None:
         self.workspace.delete(self._get_own_message(user, channel, ts))
@@ -163,7 +163,7 @@ class UserActions:
             "user_id": who.id,
             "user_name": who.name,
             "command": command,
-            "text": self.workspace.typed(text) if row.get("should_escape") else text,
+            "text": self.workspace.convert_typed_text(text) if row.get("should_escape") else text,
             "api_app_id": self.workspace.app.id,
             "is_enterprise_install": "false",
             "response_url": self._create_response_url(who.id, where.id),
@@ -228,7 +228,7 @@ class UserActions:
         raise SlackRefusal("prompt_not_found", f"no prompt is called {title}")
 
     def _deliver_event(self, subscription: str, event: JSON) -> None:
-        if self.workspace.app.hears(subscription):
+        if self.workspace.app.is_subscribed_to(subscription):
             self.hub.event(event)
 
     def respond(self, key: str, body: JSON) -> None:

@@ -122,7 +122,7 @@ class Api:
 
     def _count(self, name: str, code: str) -> None:
         self.refusals[f"{name}:{code}"] += 1
-        self.workspace.journal.ring()
+        self.workspace.journal.wake_waiters()
 
 
 async def read_arguments(request: web.Request) -> tuple[JSON, str]:

@@ -21,7 +21,7 @@ def set_status(call: ApiCall) -> JSON:
     loading = call.structure("loading_messages") or []
     if len(loading) > MAX_LOADING_MESSAGES:
         raise SlackRefusal("invalid_arguments", "[ERROR] no more than 10 items allowed [json-pointer:/loading_messages]")
-    call.workspace.panes.show(channel.id, root.ts, call.text("status"), loading)
+    call.workspace.panes.set_status(channel.id, root.ts, call.text("status"), loading)
     return {}
 
 
@@ -31,9 +31,9 @@ def set_prompts(call: ApiCall) -> JSON:
     """
     channel, prompts = call.channel("channel_id"), read_prompts(call)
     if call.workspace.app.view == "assistant" and call.text("thread_ts"):
-        call.workspace.panes.offer(channel.id, find_assistant_root(call, channel).ts, call.text("title"), prompts)
+        call.workspace.panes.set_prompts(channel.id, find_assistant_root(call, channel).ts, call.text("title"), prompts)
     elif not call.text("thread_ts"):
-        call.workspace.panes.offer(channel.id, "", call.text("title"), prompts)
+        call.workspace.panes.set_prompts(channel.id, "", call.text("title"), prompts)
     return {}
 
 

@@ -21,7 +21,7 @@ def post_message(call: ApiCall) -> JSON:
     if len(body["text"]) > MAX_POST_CHARS:
         raise SlackRefusal("msg_too_long")
     message = call.workspace.post(BOT_USER, channel, body | read_thread(call, channel))
-    return {"channel": channel.id, "ts": message.ts, "message": call.workspace.shown(message)}
+    return {"channel": channel.id, "ts": message.ts, "message": call.workspace.build_displayed_message(message)}
 
 
 def update_message(call: ApiCall) -> JSON:
@@ -30,7 +30,7 @@ def update_message(call: ApiCall) -> JSON:
     if len(body["text"].encode()) > MAX_UPDATE_BYTES:
         raise SlackRefusal("msg_too_long")
     call.workspace.edit(message, body)
-    return {"channel": channel.id, "ts": message.ts, "text": body["text"], "message": call.workspace.shown(message)}
+    return {"channel": channel.id, "ts": message.ts, "text": body["text"], "message": call.workspace.build_displayed_message(message)}
 
 
 def delete_message(call: ApiCall) -> JSON:
@@ -132,5 +132,5 @@ def read_metadata(call: ApiCall) -> JSON:
 
 def show_message(workspace: Workspace, message: Message, show: bool) -> JSON:
     """Return the message, with metadata only on request."""
-    body = workspace.shown(message)
+    body = workspace.build_displayed_message(message)
     return body if show else {key: value for key, value in body.items() if key != "metadata"}

@@ -13,7 +13,7 @@ def create_upload_url(call: ApiCall) -> JSON:
     name, length = call.need("filename"), call.number("length", 0)
     if not length:
         raise SlackRefusal("invalid_arguments", "[ERROR] must be greater than 0 [json-pointer:/length]")
-    file = call.workspace.files.promise(BOT_USER, name, length)
+    file = call.workspace.files.create_pending(BOT_USER, name, length)
     file.alt = call.text("alt_txt")
     return {"upload_url": f"{call.origin}/upload/v1/{file.ticket}", "file_id": file.id}
 

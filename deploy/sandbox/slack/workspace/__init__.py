@@ -1,1 +1,4 @@
-"""What Slack remembers: people, channels, messages, files, views, and the order in which all of it changed. Imports no other room."""
+"""The state of the simulated Slack workspace: people, channels, messages, files, views and the journal of changes.
+
+Imports no other package of the simulated Slack.
+"""

@@ -1,9 +1,10 @@
-"""Block Kit's rules as tables. `problems` lists everything Slack would refuse, with JSON pointers.
+"""Block Kit's rules as tables. `find_problems` lists all that Slack would refuse, with JSON pointers.
 
 Limits are the documented ones, plus two undocumented ones: about 13,200 characters of block text per message
 (`msg_blocks_too_long`), and 4,000 bytes of text in chat.update.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -20,12 +21,12 @@ MAX_MARKDOWN_CHARS = 12_000
 
 @dataclass(frozen=True, slots=True)
 class TextRule:
-    """Limits of a text object; `plain`: plain_text only; `bare`: a string instead of an object."""
+    """Limits of a text object; `plain`: plain_text only; `is_string`: a string instead of an object."""
 
     max_count: int
     plain: bool = False
     required: bool = False
-    bare: bool = False
+    is_string: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +34,20 @@ class ListRule:
     """Limits of a list and its allowed items."""
 
     max_count: int
-    of: frozenset[str] = frozenset()
+    item_types: frozenset[str] = frozenset()
     min_count: int = 1
     required: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
+    """The fields of a block or an element: text objects, lists, single elements, and where it may stand."""
+
     texts: dict[str, TextRule] = field(default_factory=dict)
     lists: dict[str, ListRule] = field(default_factory=dict)
-    ones: dict[str, frozenset[str]] = field(default_factory=dict)
-    where: frozenset[str] = ALL_SURFACES
-    needs: tuple[str, ...] = ()
+    elements: dict[str, frozenset[str]] = field(default_factory=dict)
+    surfaces: frozenset[str] = ALL_SURFACES
+    required: tuple[str, ...] = ()
 
 
 SELECTS = frozenset(
@@ -59,7 +62,7 @@ CONTEXT_ELEMENTS = frozenset({"icon_button", "feedback_buttons"})
 TEXT_OBJECTS = frozenset({"mrkdwn", "plain_text"})
 RICH_TEXT_PARTS = frozenset({"rich_text_section", "rich_text_list", "rich_text_preformatted", "rich_text_quote"})
 
-ID_RULE = TextRule(255, bare=True)
+ID_RULE = TextRule(255, is_string=True)
 PLACEHOLDER = TextRule(150, plain=True)
 OPTIONS = ListRule(100, frozenset({"option"}), required=False)
 
@@ -69,37 +72,38 @@ BLOCKS: dict[str, Schema] = {
     "header":          Schema({"text": TextRule(150, plain=True, required=True)}),
     "context":         Schema({}, {"elements": ListRule(10, TEXT_OBJECTS | {"image"})}),
     "actions":         Schema({}, {"elements": ListRule(25, CLICKABLE)}),
-    "context_actions": Schema({}, {"elements": ListRule(5, frozenset({"feedback_buttons", "icon_button"}))}, where=MESSAGE_ONLY),
+    "context_actions": Schema({}, {"elements": ListRule(5, frozenset({"feedback_buttons", "icon_button"}))}, surfaces=MESSAGE_ONLY),
     "divider":         Schema(),
-    "image":           Schema({"alt_text": TextRule(2000, required=True, bare=True), "image_url": TextRule(3000, bare=True), "title": TextRule(2000, plain=True)}),
-    "markdown":        Schema({"text": TextRule(MAX_MARKDOWN_CHARS, required=True, bare=True)}, where=MESSAGE_ONLY),
+    "image":           Schema({"alt_text": TextRule(2000, required=True, is_string=True), "image_url": TextRule(3000, is_string=True), "title": TextRule(2000, plain=True)}),
+    "markdown":        Schema({"text": TextRule(MAX_MARKDOWN_CHARS, required=True, is_string=True)}, surfaces=MESSAGE_ONLY),
     "rich_text":       Schema({}, {"elements": ListRule(1000, RICH_TEXT_PARTS, min_count=0)}),
-    "table":           Schema({}, {"rows": ListRule(100)}, where=MESSAGE_ONLY),
-    "input":           Schema({"label": TextRule(2000, plain=True, required=True), "hint": TextRule(2000, plain=True)}, {}, {"element": INPUTS}, needs=("element",)),
-    "file":            Schema(where=MESSAGE_ONLY, needs=("external_id",)),
-    "video":           Schema({"alt_text": TextRule(2000, required=True, bare=True), "title": TextRule(200, plain=True, required=True)}, needs=("video_url",)),
-    "task_card":       Schema({"title": TextRule(3000, required=True, bare=True)}, where=MESSAGE_ONLY, needs=("task_id",)),
-    "plan":            Schema({"title": TextRule(3000, required=True, bare=True)}, where=MESSAGE_ONLY),
+    "table":           Schema({}, {"rows": ListRule(100)}, surfaces=MESSAGE_ONLY),
+    "input":           Schema({"label": TextRule(2000, plain=True, required=True), "hint": TextRule(2000, plain=True)}, {}, {"element": INPUTS}, required=("element",)),
+    "file":            Schema(surfaces=MESSAGE_ONLY, required=("external_id",)),
+    "video":           Schema({"alt_text": TextRule(2000, required=True, is_string=True), "title": TextRule(200, plain=True, required=True)}, required=("video_url",)),
+    "task_card":       Schema({"title": TextRule(3000, required=True, is_string=True)}, surfaces=MESSAGE_ONLY, required=("task_id",)),
+    "plan":            Schema({"title": TextRule(3000, required=True, is_string=True)}, surfaces=MESSAGE_ONLY),
     "alert":           Schema({"text": TextRule(200, required=True)}),
-    "card":            Schema({"title": TextRule(150), "subtitle": TextRule(150), "body": TextRule(200)}, {"actions": ListRule(3, CLICKABLE, required=False)}, where=MESSAGE_ONLY),
-    "carousel":        Schema({}, {"elements": ListRule(10, frozenset({"card"}))}, where=MESSAGE_ONLY),
-    "container":       Schema({"title": TextRule(150)}, where=MESSAGE_ONLY),
+    "card":            Schema({"title": TextRule(150), "subtitle": TextRule(150), "body": TextRule(200)},
+                              {"actions": ListRule(3, CLICKABLE, required=False)}, surfaces=MESSAGE_ONLY),
+    "carousel":        Schema({}, {"elements": ListRule(10, frozenset({"card"}))}, surfaces=MESSAGE_ONLY),
+    "container":       Schema({"title": TextRule(150)}, surfaces=MESSAGE_ONLY),
 }
 ELEMENTS: dict[str, Schema] = {
-    "button":              Schema({"text": TextRule(75, plain=True, required=True), "value": TextRule(2000, bare=True), "url": TextRule(3000, bare=True)}),
+    "button":              Schema({"text": TextRule(75, plain=True, required=True), "value": TextRule(2000, is_string=True), "url": TextRule(3000, is_string=True)}),
     "overflow":            Schema({}, {"options": ListRule(5, frozenset({"option"}))}),
     "static_select":       Schema({"placeholder": PLACEHOLDER}, {"options": OPTIONS, "option_groups": ListRule(100, required=False)}),
     "multi_static_select": Schema({"placeholder": PLACEHOLDER}, {"options": OPTIONS, "option_groups": ListRule(100, required=False)}),
     "radio_buttons":       Schema({}, {"options": ListRule(10, frozenset({"option"}))}),
     "checkboxes":          Schema({}, {"options": ListRule(10, frozenset({"option"}))}),
-    "plain_text_input":    Schema({"placeholder": PLACEHOLDER, "initial_value": TextRule(3000, bare=True)}),
-    "number_input":        Schema({"placeholder": PLACEHOLDER}, needs=("is_decimal_allowed",)),
-    "image":               Schema({"alt_text": TextRule(2000, required=True, bare=True), "image_url": TextRule(3000, bare=True)}),
-    "feedback_buttons":    Schema(needs=("positive_button", "negative_button")),
-    "icon_button":         Schema({"text": TextRule(75, plain=True, required=True), "value": TextRule(2000, bare=True)}, needs=("icon",)),
-    "option":              Schema({"text": TextRule(75, required=True), "value": TextRule(150, required=True, bare=True), "description": TextRule(75)}),
-    "mrkdwn":              Schema({"text": TextRule(3000, required=True, bare=True)}),
-    "plain_text":          Schema({"text": TextRule(3000, required=True, bare=True)}),
+    "plain_text_input":    Schema({"placeholder": PLACEHOLDER, "initial_value": TextRule(3000, is_string=True)}),
+    "number_input":        Schema({"placeholder": PLACEHOLDER}, required=("is_decimal_allowed",)),
+    "image":               Schema({"alt_text": TextRule(2000, required=True, is_string=True), "image_url": TextRule(3000, is_string=True)}),
+    "feedback_buttons":    Schema(required=("positive_button", "negative_button")),
+    "icon_button":         Schema({"text": TextRule(75, plain=True, required=True), "value": TextRule(2000, is_string=True)}, required=("icon",)),
+    "option":              Schema({"text": TextRule(75, required=True), "value": TextRule(150, required=True, is_string=True), "description": TextRule(75)}),
+    "mrkdwn":              Schema({"text": TextRule(3000, required=True, is_string=True)}),
+    "plain_text":          Schema({"text": TextRule(3000, required=True, is_string=True)}),
 }
 CONFIRM_TEXTS = {"title": TextRule(100, plain=True, required=True), "text": TextRule(300, required=True), "confirm": TextRule(30, plain=True), "deny": TextRule(30, plain=True)}
 # fmt: on
@@ -109,10 +113,12 @@ def find_problems(blocks: Any, surface: Surface, at: str = "/blocks") -> list[st
     """Return why Slack would refuse these blocks; empty if it accepts them."""
     if not isinstance(blocks, list):
         return [format_problem("must be an array", at)]
-    found = [format_problem(f"no more than {MAX_BLOCKS[surface]} items allowed", at)] if len(blocks) > MAX_BLOCKS[surface] else []
+    problems = []
+    if len(blocks) > MAX_BLOCKS[surface]:
+        problems.append(format_problem(f"no more than {MAX_BLOCKS[surface]} items allowed", at))
     for n, block in enumerate(blocks):
-        found += _check_block(block, surface, f"{at}/{n}")
-    return found + _find_message_problems(blocks, at)
+        problems += _check_block(block, surface, f"{at}/{n}")
+    return problems + _find_message_problems(blocks, at)
 
 
 def exceeds_text_limit(blocks: Sequence[JSON]) -> bool:
@@ -128,26 +134,26 @@ def _check_block(block: Any, surface: Surface, at: str) -> Iterator[str]:
     if kind not in BLOCKS:
         yield format_problem(f"unsupported type: {kind}", f"{at}/type")
         return
-    shape = BLOCKS[kind]
-    if surface not in shape.where:
+    schema = BLOCKS[kind]
+    if surface not in schema.surfaces:
         yield format_problem(f"unsupported type: {kind}", f"{at}/type")
     yield from _check_text(block, "block_id", ID_RULE, at)
-    yield from _check_schema(block, shape, at)
+    yield from _check_schema(block, schema, at)
     if kind in BLOCK_CHECKS:
         yield from BLOCK_CHECKS[kind](block, at)
 
 
-def _check_schema(thing: JSON, shape: Schema, at: str) -> Iterator[str]:
-    for name in shape.needs:
-        if thing.get(name) is None:
+def _check_schema(part: JSON, schema: Schema, at: str) -> Iterator[str]:
+    for name in schema.required:
+        if part.get(name) is None:
             yield format_problem(f"missing required field: {name}", at)
-    for name, text in shape.texts.items():
-        yield from _check_text(thing, name, text, at)
-    for name, many in shape.lists.items():
-        yield from _check_list(thing, name, many, at)
-    for name, allowed in shape.ones.items():
-        if thing.get(name) is not None:
-            yield from _check_element(thing[name], allowed, f"{at}/{name}")
+    for name, text_rule in schema.texts.items():
+        yield from _check_text(part, name, text_rule, at)
+    for name, list_rule in schema.lists.items():
+        yield from _check_list(part, name, list_rule, at)
+    for name, allowed in schema.elements.items():
+        if part.get(name) is not None:
+            yield from _check_element(part[name], allowed, f"{at}/{name}")
 
 
 def _check_text(thing: JSON, name: str, rule: TextRule, at: str) -> Iterator[str]:
@@ -155,7 +161,7 @@ def _check_text(thing: JSON, name: str, rule: TextRule, at: str) -> Iterator[str
     if value is None:
         if rule.required:
             yield format_problem(f"missing required field: {name}", at)
-    elif rule.bare:
+    elif rule.is_string:
         yield from _check_length(value, rule, f"{at}/{name}")
     elif not isinstance(value, dict) or value.get("type") not in TEXT_OBJECTS:
         yield format_problem("must be a text object", f"{at}/{name}")
@@ -175,20 +181,21 @@ def _check_length(value: Any, rule: TextRule, at: str) -> Iterator[str]:
 
 
 def _check_list(thing: JSON, name: str, rule: ListRule, at: str) -> Iterator[str]:
-    items, here = thing.get(name), f"{at}/{name}"
+    items = thing.get(name)
+    list_at = f"{at}/{name}"
     if items is None:
         if rule.required:
             yield format_problem(f"missing required field: {name}", at)
         return
     if not isinstance(items, list):
-        yield format_problem("must be an array", here)
+        yield format_problem("must be an array", list_at)
         return
     if len(items) > rule.max_count:
-        yield format_problem(f"no more than {rule.max_count} items allowed", here)
+        yield format_problem(f"no more than {rule.max_count} items allowed", list_at)
     if len(items) < rule.min_count:
-        yield format_problem(f"no fewer than {rule.min_count} items allowed", here)
-    for n, item in enumerate(items if rule.of else []):
-        yield from _check_element(item, rule.of, f"{here}/{n}")
+        yield format_problem(f"no fewer than {rule.min_count} items allowed", list_at)
+    for n, item in enumerate(items if rule.item_types else []):
+        yield from _check_element(item, rule.item_types, f"{list_at}/{n}")
 
 
 def _check_element(element: Any, allowed: frozenset[str], at: str) -> Iterator[str]:
@@ -253,28 +260,31 @@ BLOCK_CHECKS: dict[str, Callable[[JSON, str], Iterator[str]]] = {
 
 def _find_message_problems(blocks: list[Any], at: str) -> list[str]:
     """Return duplicate ids, a second table, and too much markdown."""
-    found, seen = [], set[str]()
-    known = [block for block in blocks if isinstance(block, dict)]
-    for n, block in enumerate(known):
-        if (block_id := block.get("block_id")) and block_id in seen:
-            found.append(format_problem(f"`block_id` `{block_id}` already exists", f"{at}/{n}/block_id"))
-        seen.add(block_id or "")
-        ids = [element["action_id"] for element in list_elements(block) if element.get("action_id")]
-        found += [format_problem(f"`action_id` `{i}` already exists", f"{at}/{n}") for i in dict.fromkeys(ids) if ids.count(i) > 1]
-    if sum(block.get("type") == "table" for block in known) > 1:
-        found.append(format_problem("only_one_table_allowed", at))
-    if sum(len(str(block.get("text"))) for block in known if block.get("type") == "markdown") > MAX_MARKDOWN_CHARS:
-        found.append(format_problem(f"markdown must be less than {MAX_MARKDOWN_CHARS + 1} characters together", at))
-    return found
+    problems: list[str] = []
+    block_ids: set[str] = set()
+    valid_blocks = [block for block in blocks if isinstance(block, dict)]
+    for n, block in enumerate(valid_blocks):
+        block_id = block.get("block_id")
+        if block_id and block_id in block_ids:
+            problems.append(format_problem(f"`block_id` `{block_id}` already exists", f"{at}/{n}/block_id"))
+        block_ids.add(block_id or "")
+        action_ids = [element["action_id"] for element in list_elements(block) if element.get("action_id")]
+        repeated_ids = [action_id for action_id, uses in Counter(action_ids).items() if uses > 1]
+        problems += [format_problem(f"`action_id` `{action_id}` already exists", f"{at}/{n}") for action_id in repeated_ids]
+    if sum(block.get("type") == "table" for block in valid_blocks) > 1:
+        problems.append(format_problem("only_one_table_allowed", at))
+    if sum(len(str(block.get("text"))) for block in valid_blocks if block.get("type") == "markdown") > MAX_MARKDOWN_CHARS:
+        problems.append(format_problem(f"markdown must be less than {MAX_MARKDOWN_CHARS + 1} characters together", at))
+    return problems
 
 
 def list_elements(block: JSON) -> list[JSON]:
     """Return all interactive elements of a block."""
-    inside = [*(block.get("elements") or []), *(block.get("actions") or []), block.get("accessory"), block.get("element")]
-    cards = [element for card in inside if isinstance(card, dict) and card.get("type") == "card" for element in list_elements(card)]
-    return [
-        element for element in inside if isinstance(element, dict) and element.get("type") in CLICKABLE | INPUTS | CONTEXT_ELEMENTS
-    ] + cards
+    parts = [*(block.get("elements") or []), *(block.get("actions") or []), block.get("accessory"), block.get("element")]
+    children: list[JSON] = [part for part in parts if isinstance(part, dict)]
+    interactive = [child for child in children if child.get("type") in CLICKABLE | INPUTS | CONTEXT_ELEMENTS]
+    cards = [child for child in children if child.get("type") == "card"]
+    return interactive + [element for card in cards for element in list_elements(card)]
 
 
 def _iter_texts(thing: Any) -> Iterator[str]:
@@ -289,7 +299,7 @@ def _iter_texts(thing: Any) -> Iterator[str]:
                 yield from _iter_texts(value)
 
 
-VIEW_TEXTS = {"private_metadata": TextRule(3000, bare=True), "callback_id": ID_RULE, "external_id": ID_RULE}
+VIEW_TEXTS = {"private_metadata": TextRule(3000, is_string=True), "callback_id": ID_RULE, "external_id": ID_RULE}
 MODAL_TEXTS = {"title": TextRule(24, plain=True, required=True), "submit": TextRule(24, plain=True), "close": TextRule(24, plain=True)}
 
 
@@ -299,9 +309,9 @@ def find_view_problems(view: JSON) -> list[str]:
     if kind not in ("modal", "home"):
         return [format_problem("must be one of: modal, home", "/view/type")]
     rules = {name: rule for name, rule in VIEW_TEXTS.items() if view.get(name) != ""}
-    found = list(_check_schema(view, Schema(rules | (MODAL_TEXTS if kind == "modal" else {})), "/view"))
-    found += find_problems(view.get("blocks"), kind, "/view/blocks")
-    asks = any(isinstance(block, dict) and block.get("type") == "input" for block in view.get("blocks") or [])
-    if kind == "modal" and asks and view.get("submit") is None:
-        found.append(format_problem("missing required field: submit", "/view"))
-    return found
+    problems = list(_check_schema(view, Schema(rules | (MODAL_TEXTS if kind == "modal" else {})), "/view"))
+    problems += find_problems(view.get("blocks"), kind, "/view/blocks")
+    has_input = any(isinstance(block, dict) and block.get("type") == "input" for block in view.get("blocks") or [])
+    if kind == "modal" and has_input and view.get("submit") is None:
+        problems.append(format_problem("missing required field: submit", "/view"))
+    return problems

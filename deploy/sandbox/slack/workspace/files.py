@@ -61,13 +61,13 @@ class FileStore:
         self._clock = clock
         self._files: dict[str, File] = {}
 
-    def promise(self, user: str, name: str, length: int) -> File:
+    def create_pending(self, user: str, name: str, length: int) -> File:
         file = File("F" + secrets.token_hex(5).upper(), name.replace("/", "_"), length, user, int(self._clock()))
         self._files[file.id] = file
         return file
 
     def add(self, user: str, name: str, content: bytes) -> File:
-        file = self.promise(user, name, len(content))
+        file = self.create_pending(user, name, len(content))
         file.content = content
         return file
 
@@ -76,11 +76,12 @@ class FileStore:
             raise SlackRefusal("file_not_found")
         return file
 
-    def by(self, user: str) -> list[File]:
+    def list_by_user(self, user: str) -> list[File]:
         return [file for file in self._files.values() if file.user == user]
 
-    def for_ticket(self, ticket: str) -> File | None:
-        return next((f for f in self._files.values() if f.ticket == ticket and f.content is None), None)
+    def find_by_ticket(self, ticket: str) -> File | None:
+        """Return the file that waits for the upload with this ticket."""
+        return next((file for file in self._files.values() if file.ticket == ticket and file.content is None), None)
 
     def wire(self, file: File) -> JSON:
         return file.wire(self.origin)

@@ -41,15 +41,15 @@ class WorkspaceJournal:
         self._changes.append(change)
         for listener in self.listeners:
             listener(change)
-        self.ring()
+        self.wake_waiters()
         return change
 
-    def since(self, seq: int) -> list[Change]:
+    def list_changes_after(self, seq: int) -> list[Change]:
         """Return the kept changes after `seq`; a reader that fell further behind should reload the state."""
         missed = max(0, self.seq - seq)
         return list(islice(self._changes, max(0, len(self._changes) - missed), None))
 
-    def ring(self) -> None:
+    def wake_waiters(self) -> None:
         """Wake all waiters."""
         waiting, self._waiting = self._waiting, set()
         for future in waiting:
@@ -58,9 +58,10 @@ class WorkspaceJournal:
 
     def close(self) -> None:
         self.closed = True
-        self.ring()
+        self.wake_waiters()
 
-    async def rung(self) -> None:
+    async def wait_for_change(self) -> None:
+        """Wait until `wake_waiters` is called."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(future)
         try:
@@ -68,9 +69,9 @@ class WorkspaceJournal:
         finally:
             self._waiting.discard(future)
 
-    async def until(self, predicate: Callable[[], T | None], timeout: float) -> T:
-        """Return the first truthy value of `predicate()`, retried after every change. Raises TimeoutError."""
+    async def wait_until(self, predicate: Callable[[], T | None], timeout: float) -> T:
+        """Return the first truthy value of `predicate()`, retried after every change. Raises TimeoutError if it takes longer."""
         async with asyncio.timeout(timeout):
             while not (value := predicate()):
-                await self.rung()
+                await self.wait_for_change()
         return value

@@ -1,4 +1,4 @@
-"""What Slack shows beside a conversation with the app: suggested prompts and a thread's status."""
+"""Suggested prompts and thread statuses, which Slack shows with a conversation with the app."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,27 +16,27 @@ STATUS_SECONDS = 120.0
 
 @dataclass
 class Panes:
+    """Prompts and statuses of all conversations with the app."""
+
     clock: Callable[[], float]
     journal: WorkspaceJournal
     # (channel, thread or "" for the whole conversation): title and prompts
     prompts: dict[tuple[str, str], JSON] = field(default_factory=dict)
     _statuses: dict[tuple[str, str], tuple[str, float]] = field(default_factory=dict)
 
-    def status(self, channel: str, thread_ts: str) -> str:
-        words, since = self._statuses.get((channel, thread_ts), ("", 0.0))
-        return words if self.clock() - since < STATUS_SECONDS else ""
+    def get_status(self, channel: str, thread_ts: str) -> str:
+        text, set_at = self._statuses.get((channel, thread_ts), ("", 0.0))
+        return text if self.clock() - set_at < STATUS_SECONDS else ""
 
-    def show(self, channel: str, thread_ts: str, words: str, loading: list[str]) -> None:
-        self._statuses[channel, thread_ts] = (words, self.clock())
-        self.journal.add("status", {"thread_ts": thread_ts, "status": words, "loading_messages": loading}, channel)
+    def set_status(self, channel: str, thread_ts: str, text: str, loading: list[str]) -> None:
+        self._statuses[channel, thread_ts] = (text, self.clock())
+        self.journal.add("status", {"thread_ts": thread_ts, "status": text, "loading_messages": loading}, channel)
 
-    def answered(self, channel: str, thread_ts: str) -> None:
-        """Clear the status, because the app posted in the thread (docs.slack.dev/ai/developing-ai-apps, loading
-        states).
-        """
+    def clear_status(self, channel: str, thread_ts: str) -> None:
+        """Clear the status when the app posts in the thread (docs.slack.dev/ai/developing-ai-apps, loading states)."""
         if self._statuses.pop((channel, thread_ts), ("",))[0]:
             self.journal.add("status", {"thread_ts": thread_ts, "status": "", "loading_messages": []}, channel)
 
-    def offer(self, channel: str, thread_ts: str, title: str, prompts: list[JSON]) -> None:
+    def set_prompts(self, channel: str, thread_ts: str, title: str, prompts: list[JSON]) -> None:
         self.prompts[channel, thread_ts] = {"title": title, "prompts": prompts}
         self.journal.add("prompts", {"thread_ts": thread_ts, "title": title, "prompts": prompts}, channel)

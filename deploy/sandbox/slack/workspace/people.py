@@ -43,14 +43,14 @@ class User:
 
     def wire(self, is_stranger: bool) -> JSON:
         """Return the user as `users.info` does. For strangers it omits the flags that decide on rights."""
-        whole = self._wire(is_stranger)
+        fields = self._wire(is_stranger)
         if not is_stranger:
-            return whole
-        told = {key: value for key, value in whole.items() if key not in MEMBER_FIELDS}
-        return told | {"profile": {key: value for key, value in whole["profile"].items() if key != "email"}}
+            return fields
+        public_fields = {key: value for key, value in fields.items() if key not in MEMBER_FIELDS}
+        return public_fields | {"profile": {key: value for key, value in fields["profile"].items() if key != "email"}}
 
     def _wire(self, is_stranger: bool) -> JSON:
-        seen = {"real_name": self.real_name, "display_name": self.name, "email": f"{self.name}@example.com"}
+        names = {"real_name": self.real_name, "display_name": self.name, "email": f"{self.name}@example.com"}
         body: JSON = {
             "id": self.id,
             "team_id": self.team_id,
@@ -59,7 +59,7 @@ class User:
             "deleted": self.deleted,
             "tz": "Etc/UTC",
             "tz_offset": 0,
-            "profile": {**seen, "team": self.team_id, "real_name_normalized": self.real_name},
+            "profile": {**names, "team": self.team_id, "real_name_normalized": self.real_name},
             "is_admin": False,
             "is_owner": False,
             "is_primary_owner": False,
@@ -110,19 +110,18 @@ class App:
         view: PaneView = "assistant" if "assistant_view" in features else ""
         if "agent_view" in features:
             view = "agent"
-        lost = (
-            frozenset() if view else {"assistant:write"}
-        )  # Slack requires the feature for this scope (github.com/openclaw/openclaw/pull/67650)
+        # Slack requires the feature for this scope (github.com/openclaw/openclaw/pull/67650)
+        ungranted = frozenset() if view else frozenset({"assistant:write"})
         return cls(
             name=manifest.get("display_information", {}).get("name", "RackMedic"),
             commands=list(features.get("slash_commands", [])),
             shortcuts=list(features.get("shortcuts", [])),
-            scopes=None if scopes is None else frozenset(scopes) - lost,
+            scopes=None if scopes is None else frozenset(scopes) - ungranted,
             events=None if events is None else frozenset(events),
             view=view,
         )
 
-    def hears(self, subscription: str) -> bool:
+    def is_subscribed_to(self, subscription: str) -> bool:
         return self.events is None or subscription in self.events
 
 

@@ -49,7 +49,7 @@ class Views:
         validate_view(view, "modal")
         user = self.redeem(trigger_id)
         self.stacks[user] = []
-        return self._put(user, self._new(view))
+        return self._push_view(user, self._build_view(view))
 
     def push(self, trigger_id: str, view: JSON) -> JSON:
         validate_view(view, "modal")
@@ -61,7 +61,7 @@ class Views:
             raise SlackRefusal("not_found")
         if len(stack) >= MAX_VIEWS:
             raise SlackRefusal("push_limit_reached")
-        return self._put(user, self._new(view, root=stack[0]["id"], previous=stack[-1]["id"]))
+        return self._push_view(user, self._build_view(view, root=stack[0]["id"], previous=stack[-1]["id"]))
 
     def update(self, view: JSON, view_id: str = "", external_id: str = "", known_hash: str = "") -> JSON:
         validate_view(view, "modal")
@@ -70,17 +70,17 @@ class Views:
                 if view_id == old["id"] or (external_id and external_id == old["external_id"]):
                     if known_hash and known_hash != old["hash"]:
                         raise SlackRefusal("hash_conflict")
-                    same = {key: old[key] for key in ("id", "root_view_id", "previous_view_id")}
-                    stack[n] = self._new(view) | same
+                    ids = {key: old[key] for key in ("id", "root_view_id", "previous_view_id")}
+                    stack[n] = self._build_view(view) | ids
                     self.workspace.journal.add("view", {"view": stack[n], "depth": len(stack)}, user=user)
                     return stack[n]
         raise SlackRefusal("not_found")
 
     def publish(self, user: str, view: JSON) -> JSON:
         validate_view(view, "home")
-        full = self._new(view)
-        self.workspace.publish(user, full)
-        return full
+        home = self._build_view(view)
+        self.workspace.publish(user, home)
+        return home
 
     def top(self, user: str) -> JSON | None:
         stack = self.stacks.get(user) or []
@@ -96,18 +96,18 @@ class Views:
     def close(self, user: str, everything: bool = False) -> list[JSON]:
         """Close the top modal or all; return the closed views, top first."""
         stack = self.stacks.get(user) or []
-        gone = stack[::-1] if everything else stack[-1:]
-        self.stacks[user] = stack[: len(stack) - len(gone)]
+        closed = stack[::-1] if everything else stack[-1:]
+        self.stacks[user] = stack[: len(stack) - len(closed)]
         self.workspace.journal.add("view", {"view": self.top(user), "depth": len(self.stacks[user])}, user=user)
-        return gone
+        return closed
 
-    def _put(self, user: str, view: JSON) -> JSON:
+    def _push_view(self, user: str, view: JSON) -> JSON:
         stack = self.stacks.setdefault(user, [])
         stack.append(view)
         self.workspace.journal.add("view", {"view": view, "depth": len(stack)}, user=user)
         return view
 
-    def _new(self, view: JSON, root: str = "", previous: str | None = None) -> JSON:
+    def _build_view(self, view: JSON, root: str = "", previous: str | None = None) -> JSON:
         view_id = create_short_id("V")
         return {
             "id": view_id,
@@ -135,21 +135,21 @@ class Views:
 def validate_view(view: Any, kind: str) -> None:
     if not isinstance(view, dict) or view.get("type") != kind:
         raise SlackRefusal("invalid_arguments", f"[ERROR] must be a {kind} [json-pointer:/view/type]")
-    if found := find_view_problems(view):
-        raise SlackRefusal("invalid_arguments", *found)
+    if problems := find_view_problems(view):
+        raise SlackRefusal("invalid_arguments", *problems)
     if len(str(view).encode()) > MAX_VIEW_BYTES:
         raise SlackRefusal("view_too_large")
 
 
 def add_missing_ids(blocks: list[JSON]) -> list[JSON]:
     """Return the blocks with missing ids generated, as Slack does."""
-    out = []
+    completed = []
     for block in blocks:
         block = {**block, "block_id": block.get("block_id") or secrets.token_urlsafe(4)[:5]}
         for element in list_elements(block):
             element.setdefault("action_id", secrets.token_urlsafe(4)[:5])
-        out.append(block)
-    return out
+        completed.append(block)
+    return completed
 
 
 def read_submission(view: JSON, values: JSON) -> tuple[JSON, dict[str, str]]:
@@ -164,18 +164,19 @@ def read_submission(view: JSON, values: JSON) -> tuple[JSON, dict[str, str]]:
                 continue
             entry = build_element_state(element, choose_value(values, block["block_id"], element))
             state.setdefault(block["block_id"], {})[element["action_id"]] = entry
-            if block["type"] == "input" and (wrong := find_input_error(block, element, entry)):
-                errors[block["block_id"]] = wrong
+            error = find_input_error(block, element, entry) if block["type"] == "input" else ""
+            if error:
+                errors[block["block_id"]] = error
     return state, errors
 
 
 def choose_value(values: JSON, block_id: str, element: JSON) -> Any:
-    inside = values.get(block_id)
-    if isinstance(inside, dict) and element["action_id"] in inside:
-        return inside[element["action_id"]]
+    block_values = values.get(block_id)
+    if isinstance(block_values, dict) and element["action_id"] in block_values:
+        return block_values[element["action_id"]]
     if element["action_id"] in values:
         return values[element["action_id"]]
-    return None if isinstance(inside, dict) else inside
+    return None if isinstance(block_values, dict) else block_values
 
 
 def build_element_state(element: JSON, value: Any) -> JSON:
@@ -203,7 +204,9 @@ def build_element_state(element: JSON, value: Any) -> JSON:
 
 
 def select_options(element: JSON, wanted: Any) -> list[JSON]:
-    offered: list[JSON] = [*element.get("options", []), *(o for g in element.get("option_groups", []) for o in g["options"])]
+    offered: list[JSON] = list(element.get("options", []))
+    for group in element.get("option_groups", []):
+        offered += group["options"]
     values = [option["value"] if isinstance(option, dict) else option for option in wanted]
     return [option for option in offered if option["value"] in values]
 
@@ -214,14 +217,14 @@ def get_first(blocks: list[JSON]) -> JSON | None:
 
 def find_input_error(block: JSON, element: JSON, entry: JSON) -> str:
     """Return the error of Slack's client before it calls the app, or ""."""
-    given = next((value for key, value in entry.items() if key != "type"), None)
-    if not given:
+    entered = next((value for key, value in entry.items() if key != "type"), None)
+    if not entered:
         return "" if block.get("optional") else "Please complete this required field."
-    return next(iter(_check_lengths(element, given)), "") if isinstance(given, str) else ""
+    return next(iter(_check_lengths(element, entered)), "") if isinstance(entered, str) else ""
 
 
-def _check_lengths(element: JSON, given: str) -> Iterator[str]:
-    if len(given) < element.get("min_length", 0):
+def _check_lengths(element: JSON, text: str) -> Iterator[str]:
+    if len(text) < element.get("min_length", 0):
         yield f"Please use at least {element['min_length']} characters."
-    if len(given) > element.get("max_length", 3000):
+    if len(text) > element.get("max_length", 3000):
         yield f"Please use at most {element.get('max_length', 3000)} characters."

@@ -70,7 +70,8 @@ class Channel:
         return [message for message in self.messages.values() if message.root == ts]
 
     @property
-    def other(self) -> str:
+    def partner(self) -> str:
+        """The person in a direct message with the app."""
         return next(member for member in self.members if member != BOT_USER)
 
 
@@ -87,8 +88,7 @@ class Workspace:
         self.homes: dict[str, JSON] = {}
         self.files = FileStore(clock)
         self.panes = Panes(clock, self.journal)
-        self.unknown_blocks: frozenset[str] = frozenset()
-        """Kinds of blocks that this Slack does not take."""
+        self.unknown_blocks: frozenset[str] = frozenset()  # kinds of blocks that this Slack refuses
         self._last = 0
         self._ids = count(1)
 
@@ -112,8 +112,8 @@ class Workspace:
     def is_stranger(self, user: User) -> bool:
         if user.stranger is not None:
             return user.stranger
-        met = any(user.id in channel.members and BOT_USER in channel.members for channel in self.channels.values())
-        return user.team_id != HOME_TEAM and not met
+        shares_channel = any(user.id in channel.members and BOT_USER in channel.members for channel in self.channels.values())
+        return user.team_id != HOME_TEAM and not shares_channel
 
     def sees(self, user: str, channel: str) -> bool:
         return user in self.channels[channel].members
@@ -128,33 +128,34 @@ class Workspace:
         return channel
 
     def message(self, channel: str, ts: str) -> Message:
-        if (found := self.channel(channel).messages.get(ts) or self.ephemerals.get(ts)) is None:
+        message = self.channel(channel).messages.get(ts) or self.ephemerals.get(ts)
+        if message is None:
             raise SlackRefusal("message_not_found")
-        return found
+        return message
 
     def post(self, user_id: str, channel: Channel, body: JSON) -> Message:
         """Post a message; `body` holds the author's fields (text, blocks, files, thread_ts, metadata)."""
         user = self.user(user_id)
-        full: JSON = {"type": "message", "user": user.id, "ts": self.next_ts(), "team": user.team_id, **body}
+        fields: JSON = {"type": "message", "user": user.id, "ts": self.next_ts(), "team": user.team_id, **body}
         if user.is_bot:
-            full |= {"bot_id": App.bot_id, "app_id": App.id, "bot_profile": self.bot_profile()}
+            fields |= {"bot_id": App.bot_id, "app_id": App.id, "bot_profile": self.bot_profile()}
         else:
-            full["client_msg_id"] = f"{secrets.token_hex(4)}-{secrets.token_hex(6)}"
-        message = Message(channel.id, full)
+            fields["client_msg_id"] = f"{secrets.token_hex(4)}-{secrets.token_hex(6)}"
+        message = Message(channel.id, fields)
         if message.is_reply and (parent := channel.messages.get(message.root)):
-            full["parent_user_id"] = parent.body["user"]
+            fields["parent_user_id"] = parent.body["user"]
         channel.messages[message.ts] = message
-        self.journal.add("message", self.shown(message), channel.id)
+        self.journal.add("message", self.build_displayed_message(message), channel.id)
         if user.is_bot and message.is_reply:
-            self.panes.answered(channel.id, message.root)
+            self.panes.clear_status(channel.id, message.root)
         return message
 
     def begin_chat(self, channel: Channel) -> Message:
         """Start an assistant thread, whose root Slack writes for the app
         (docs.slack.dev/reference/events/message/assistant_app_thread).
         """
-        about: JSON = {"title": "New chat", "title_blocks": [], "artifacts": []}
-        return self.post(BOT_USER, channel, {"text": "New chat", "subtype": "assistant_app_thread", "assistant_app_thread": about})
+        thread_info: JSON = {"title": "New chat", "title_blocks": [], "artifacts": []}
+        return self.post(BOT_USER, channel, {"text": "New chat", "subtype": "assistant_app_thread", "assistant_app_thread": thread_info})
 
     def edit(self, message: Message, fields: JSON, by_hand: bool = True) -> None:
         """Change a message. `by_hand`: mark it as edited."""
@@ -162,7 +163,7 @@ class Workspace:
         message.body.update(fields)
         if by_hand:
             message.body["edited"] = {"user": message.body["user"], "ts": self.next_ts()}
-        self.journal.add("message_changed", {"message": self.shown(message), "previous": before}, message.channel)
+        self.journal.add("message_changed", {"message": self.build_displayed_message(message), "previous": before}, message.channel)
 
     def delete(self, message: Message) -> None:
         del self.channels[message.channel].messages[message.ts]
@@ -170,10 +171,10 @@ class Workspace:
 
     def whisper(self, channel: Channel, user_id: str, body: JSON) -> Message:
         """Post an ephemeral message: one person sees it and the API cannot fetch it."""
-        full = {"type": "message", "user": BOT_USER, "bot_id": App.bot_id, "ts": self.next_ts(), "is_ephemeral": True, **body}
-        message = Message(channel.id, full, ephemeral_to=user_id)
+        fields = {"type": "message", "user": BOT_USER, "bot_id": App.bot_id, "ts": self.next_ts(), "is_ephemeral": True, **body}
+        message = Message(channel.id, fields, ephemeral_to=user_id)
         self.ephemerals[message.ts] = message
-        self.journal.add("ephemeral", dict(full), channel.id, user_id)
+        self.journal.add("ephemeral", dict(fields), channel.id, user_id)
         return message
 
     def unwhisper(self, message: Message) -> None:
@@ -182,27 +183,27 @@ class Workspace:
 
     def react(self, user_id: str, message: Message, name: str) -> None:
         reactions: list[JSON] = message.body.setdefault("reactions", [])
-        row = next((r for r in reactions if r["name"] == name), None)
-        if row is None:
-            row = {"name": name, "users": [], "count": 0}
-            reactions.append(row)
-        if user_id in row["users"]:
+        reaction = next((entry for entry in reactions if entry["name"] == name), None)
+        if reaction is None:
+            reaction = {"name": name, "users": [], "count": 0}
+            reactions.append(reaction)
+        if user_id in reaction["users"]:
             raise SlackRefusal("already_reacted")
-        row["users"].append(user_id)
-        row["count"] += 1
-        data = {"user": user_id, "name": name, "ts": message.ts, "message": self.shown(message)}
+        reaction["users"].append(user_id)
+        reaction["count"] += 1
+        data = {"user": user_id, "name": name, "ts": message.ts, "message": self.build_displayed_message(message)}
         self.journal.add("reaction", data, message.channel)
 
     def unreact(self, user_id: str, message: Message, name: str) -> None:
         reactions: list[JSON] = message.body.get("reactions", [])
-        row = next((r for r in reactions if r["name"] == name and user_id in r["users"]), None)
-        if row is None:
+        reaction = next((entry for entry in reactions if entry["name"] == name and user_id in entry["users"]), None)
+        if reaction is None:
             raise SlackRefusal("no_reaction")
-        row["users"].remove(user_id)
-        row["count"] -= 1
-        if not row["users"]:
-            reactions.remove(row)
-        data = {"user": user_id, "name": name, "ts": message.ts, "message": self.shown(message)}
+        reaction["users"].remove(user_id)
+        reaction["count"] -= 1
+        if not reaction["users"]:
+            reactions.remove(reaction)
+        data = {"user": user_id, "name": name, "ts": message.ts, "message": self.build_displayed_message(message)}
         self.journal.add("reaction_gone", data, message.channel)
 
     def share(self, channel: Channel, team_id: str) -> None:
@@ -210,8 +211,8 @@ class Workspace:
         if team_id not in self.teams:
             raise SlackRefusal("team_not_found")
         channel.shared_with.add(team_id)
-        new = [user.id for user in self.users.values() if user.team_id == team_id and user.id not in channel.members]
-        channel.members.extend(new)
+        new_members = [user.id for user in self.users.values() if user.team_id == team_id and user.id not in channel.members]
+        channel.members.extend(new_members)
         self.journal.add("shared", {"id": channel.id, "team": team_id}, channel.id)
 
     def unshare(self, channel: Channel, team_id: str) -> None:
@@ -226,11 +227,11 @@ class Workspace:
         self.homes[user_id] = view
         self.journal.add("home", {"view": view}, user=user_id)
 
-    def shown(self, message: Message) -> JSON:
+    def build_displayed_message(self, message: Message) -> JSON:
         """Return the message as people see it, a root with its thread's counts."""
         body = dict(message.body)
-        replies = [m for m in self.channels[message.channel].thread(message.ts) if m.is_reply] if not message.is_reply else []
-        if replies:
+        replies = [reply for reply in self.channels[message.channel].thread(message.ts) if reply.is_reply]
+        if replies and not message.is_reply:
             users = list(dict.fromkeys(reply.body["user"] for reply in replies))
             body |= {"thread_ts": message.ts, "reply_count": len(replies), "reply_users": users[:5]}
             body |= {"reply_users_count": len(users), "latest_reply": replies[-1].ts}
@@ -242,7 +243,7 @@ class Workspace:
     def channel_wire(self, channel: Channel) -> JSON:
         base: JSON = {"id": channel.id, "created": EPOCH, "is_archived": channel.is_archived, "context_team_id": HOME_TEAM}
         if channel.is_im:
-            return base | {"is_im": True, "is_channel": False, "user": channel.other, "is_ext_shared": False, "is_open": True}
+            return base | {"is_im": True, "is_channel": False, "user": channel.partner, "is_ext_shared": False, "is_open": True}
         shared, teams = bool(channel.shared_with), sorted(channel.shared_with)
         return base | {
             "name": channel.name,
@@ -266,15 +267,15 @@ class Workspace:
             "num_members": len(channel.members),
         }
 
-    def typed(self, text: str) -> str:
+    def convert_typed_text(self, text: str) -> str:
         """Return typed text as Slack stores it: mentions resolved, links marked, the rest escaped."""
-        return "".join(self._typed(text))
+        return "".join(self._iter_stored_pieces(text))
 
-    def _typed(self, text: str) -> Iterator[str]:
+    def _iter_stored_pieces(self, text: str) -> Iterator[str]:
         for piece in re.split(r"(<@[UW][A-Z0-9]+>|(?<!\w)@[\w.-]+|https?://[^\s<>|]+)", text):
             name = piece.removeprefix("@")
-            user = next((u for u in self.users.values() if piece in (f"<@{u.id}>", f"@{u.name}")), None)
-            group = next((g for g in self.groups.values() if piece.startswith("@") and g.handle == name), None)
+            user = next((candidate for candidate in self.users.values() if piece in (f"<@{candidate.id}>", f"@{candidate.name}")), None)
+            group = next((candidate for candidate in self.groups.values() if piece.startswith("@") and candidate.handle == name), None)
             if user:
                 yield f"<@{user.id}>"
             elif group:
@@ -290,7 +291,7 @@ def escape_text(text: str) -> str:
 
 
 def create_channels() -> Iterator[Channel]:
-    ours = ["U0OLGA", "U0PRIYA", "U0ANTON", "U0DMITRI"]
-    yield Channel("C0GPUINC", "gpu-incidents", [*ours, "U0GUEST", BOT_USER], "GPU cluster incidents, operators only")
-    yield Channel("C0CUSTACME", "cust-acme", [*ours, "U0CARLA", BOT_USER], "Shared with Acme AI", shared_with={ACME_TEAM})
-    yield Channel("C0RANDOM", "random", [*ours, "U0GUEST", BOT_USER], "Anything else")
+    operators = ["U0OLGA", "U0PRIYA", "U0ANTON", "U0DMITRI"]
+    yield Channel("C0GPUINC", "gpu-incidents", [*operators, "U0GUEST", BOT_USER], "GPU cluster incidents, operators only")
+    yield Channel("C0CUSTACME", "cust-acme", [*operators, "U0CARLA", BOT_USER], "Shared with Acme AI", shared_with={ACME_TEAM})
+    yield Channel("C0RANDOM", "random", [*operators, "U0GUEST", BOT_USER], "Anything else")

@@ -119,7 +119,7 @@ async def test_while_it_reads_it_says_so_and_the_answer_clears_the_line(bot: Beh
     channel = bot.slack.dm("olga").id
     ts = await bot.slack.say("olga", channel, "what waits for my approval?")
     await bot.settled()
-    told = [change.data["status"] for change in bot.slack.workspace.journal.since(0) if change.kind == "status"]
+    told = [change.data["status"] for change in bot.slack.workspace.journal.list_changes_after(0) if change.kind == "status"]
     assert told == ["is looking at what waits for you…", ""]
     assert bot.slack.pane("olga", ts)["status"] == ""
     assert calls(bot, "assistant.threads.setStatus") == 1
