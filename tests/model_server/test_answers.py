@@ -37,7 +37,7 @@ async def opened() -> AsyncIterator[Opened]:
     every: list[Shaped] = []
 
     def make(server: RealModel, seconds: float = LONG, shape: Any = terse, most_out: int = SHORT) -> Shaped:
-        every.append(Shaped(OpenAIEndpoint(server.url, "", MODEL, seconds=seconds, most_out=most_out, pause=at_once), shape))
+        every.append(Shaped(OpenAIEndpoint(server.url, "", MODEL, seconds=seconds, max_output_tokens=most_out, pause=at_once), shape))
         return every[-1]
 
     yield make
@@ -88,7 +88,7 @@ async def test_a_question_longer_than_its_window_is_declined_with_what_to_set(re
 
 
 async def test_a_server_that_is_killed_in_mid_answer_is_a_sentence_and_then_left_alone(mortal_model: RealModel, opened: Opened) -> None:
-    model = ModelReasoner(opened(mortal_model, shape=endless, most_out=5_000), breaker=CircuitBreaker(trips=1))
+    model = ModelReasoner(opened(mortal_model, shape=endless, max_output_tokens=5_000), breaker=CircuitBreaker(trips=1))
     asked = asyncio.create_task(model.judge_hypothesis("inc-1", CLAIM, FACTS))
     async with asyncio.timeout(LONG):
         while not await asyncio.to_thread(mortal_model.answering):

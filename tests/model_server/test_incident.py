@@ -34,7 +34,7 @@ async def test_whatever_a_weak_model_says_the_incident_ends_and_nothing_of_it_ru
     rack = cluster(UNSEEN, nodes=["gpu-017", "gpu-018"])
     before, clock, evidence = rack.state_hash(), SetClock(rack.t0), MemoryEvidence()
     site = inventory(defaults={"kit": True, **SITE_SERVICES}, groups={"g": {"hosts": "gpu-[017-018]"}}, channels=[])
-    endpoint = Shaped(OpenAIEndpoint(real_model.url, "", MODEL, seconds=LONG, most_out=MOST_OUT), terse)
+    endpoint = Shaped(OpenAIEndpoint(real_model.url, "", MODEL, seconds=LONG, max_output_tokens=MOST_OUT), terse)
     model = ModelReasoner(endpoint, budget=Budget(calls=MOST_CALLS), context=CONTEXT)
     fleet = Fleet(InProcessTransport(rack), site, CHECKS, evidence, clock, profiles())
     ports = GraphContext(fleet, site, load_taxonomy(), PastIncidentIndex(), evidence, clock, skus=profiles(), model=model)
