@@ -82,8 +82,8 @@ def render_update(view: ProviderTicketView) -> Card:
     return blocks.build_card(text, [blocks.line_section(text)])
 
 
-def render_refusal(reason: str) -> Card:
-    return blocks.build_card(reason, [blocks.line_section(reason)])
+def render_refusal(text: str) -> Card:
+    return blocks.build_card(text, [blocks.line_section(text)])
 
 
 def format_attachment_note(*, facts_kept: bool = True) -> str:

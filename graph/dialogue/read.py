@@ -35,8 +35,6 @@ BESIDE_LINES: Final = frozenset({Intent.HOST_STATE, Intent.GROUP_STATE, Intent.S
 BESIDE_CHARTS: Final = frozenset({Intent.RUN_CHECK, Intent.NEW_FACTS, Intent.CORRECT, Intent.WHY_NOT})
 # A question whether it is well again counts more.
 BESIDE_WELL_AGAIN: Final = frozenset({Intent.RECHECK, Intent.WHAT_NOW, Intent.FIXED, Intent.STATUS})
-# Acts that people state rather than request.
-STATED: Final = frozenset({Intent.TAKE, Intent.CORRECT, Intent.FIXED, Intent.TYPED_APPROVAL, Intent.NEW_FACTS, Intent.NARROW})
 # No statement of a fault asks these.
 QUESTIONS_OF_HOSTS: Final = frozenset({Intent.HOST_STATE, Intent.GROUP_STATE, Intent.COMPARE, Intent.SAFE_TO})
 # An owner whose name is no Slack user is asked for.
@@ -49,7 +47,11 @@ ASSIGNS: Final = frozenset(_ASSIGNING_WORDS.split())
 ASKED_BACK: Final = frozenset({Intent.RUN_CHECK, Intent.WISH_REMEDY, Intent.RUN_GUIDE, Intent.ASSIGN})
 MAX_LABELS = 8
 MAX_REPORT_WORDS = 25  # Of a request for the report; longer texts mention reports.
-LIKELY, LIKELY_POLITE_QUESTION = 0.1, 0.5  # Least probability of an intent that only answers; of small talk as a question.
+LIKELY, LIKELY_POLITE, LIKELY_POLITE_QUESTION = (
+    0.1,
+    0.3,
+    0.5,
+)  # Least probability of an intent that only answers; of small talk; as a question.
 LIKELY_NAMELESS = 0.35  # Of one of `ASKED_BACK` that names nothing.
 LIKELY_TO_ACT_AS_QUESTION, LIKELY_REPORT = 0.6, 0.6  # Of one that acts, where the sentence is a question; of a request for the report.
 LIKELY_TO_ACT, LIKELY_TO_ACT_STATEMENT = 0.3, 0.4  # Of one that acts; where the sentence neither asks nor requests.
@@ -245,7 +247,10 @@ def _is_likely(row: IntentCandidate, ranked: Sequence[IntentCandidate], *, news:
     if row.intent not in ACTING:
         wants, polite = _wants_something(row.clauses), row.intent in POLITE
         margin = NOTHING_TO_ANSWER if wants and not polite else NOTHING_TO_ANSWER_STATEMENT
-        return row.score >= max(LIKELY_POLITE_QUESTION if wants and polite else LIKELY, nothing * margin)
+        least = (LIKELY_POLITE_QUESTION if wants else LIKELY_POLITE) if polite else LIKELY
+        return row.score >= max(least, nothing * margin)
+    if row.score < _weigh_best(row, ranked):  # What it more likely means was refused, so it does not act.
+        return False
     known = row.score >= CERTAIN or any(map(_names_anything, row.clauses))
     threshold = _get_threshold(row, news=news)
     if row.intent is not Intent.NEW_FACTS and not is_only_asked(row.intent, row.clauses) and nothing <= row.score * CLEAR_SHARE:
@@ -267,14 +272,19 @@ def _weigh_nothing(row: IntentCandidate, ranked: Sequence[IntentCandidate]) -> f
     return max((other.score for other in ranked if other.clauses == row.clauses and other.intent is Intent.NOT_UNDERSTOOD), default=0.0)
 
 
+def _weigh_best(row: IntentCandidate, ranked: Sequence[IntentCandidate]) -> float:
+    """Return how likely the likeliest request of the same sentences is."""
+    return max(other.score for other in ranked if other.clauses == row.clauses and other.intent is not Intent.NOT_UNDERSTOOD)
+
+
 def _get_threshold(row: IntentCandidate, *, news: bool) -> float:
     if row.intent is Intent.NEW_FACTS:
         return LIKELY_NEWS if news or any(_names_something(clause.named) for clause in row.clauses) else LIKELY_NAMELESS_NEWS
-    if is_only_asked(row.intent, row.clauses):
-        return LIKELY_TO_ACT_AS_QUESTION
+    if is_only_asked(row.intent, row.clauses):  # Of several sentences, the one that requests is weighed by itself.
+        return CERTAIN if len(row.clauses) > 1 else LIKELY_TO_ACT_AS_QUESTION
     if row.intent is Intent.REPORT:  # People speak of many reports.
         return LIKELY_REPORT
-    return LIKELY_TO_ACT if row.intent in STATED or _wants_something(row.clauses) else LIKELY_TO_ACT_STATEMENT
+    return LIKELY_TO_ACT if _wants_something(row.clauses) else LIKELY_TO_ACT_STATEMENT
 
 
 def _names_something(named: NamedEntities) -> bool:

@@ -14,30 +14,31 @@ from graph.dialogue.real_words import REAL
 from graph.dialogue.spelling import expand_abbreviations
 
 # Moods that veto an intent: `not` a negation, `if` a condition or a time to wait for, `unless` a condition, `?` a question that is no
-# polite request, `hope` and `maybe` a doubt, `past` a story or a plan, `earlier` yesterday, `done` a remedy that is told, `mistake` one that
-# is regretted, `not_waiting` a negation of the wait itself. What acts is never read in quoted speech.
+# polite request, `asked` the same for acts that people also request by a question, `hope` and `maybe` a doubt, `past` a story or a plan,
+# `earlier` yesterday, `done` a remedy that is told, `mistake` one that is regretted, `not_waiting` a negation of the wait itself. What acts
+# is never read in quoted speech.
 VETOES: Final[Mapping[Intent, str]] = {
-    Intent.TAKE: "not if ? past",
+    Intent.TAKE: "not if asked past",
     Intent.ASSIGN: "not if past earlier",
-    Intent.WAITS: "not_waiting ? unless maybe past",
-    Intent.HAND_OFF: "not if ? past earlier",
-    Intent.REPORT: "not if ? past",
+    Intent.WAITS: "not_waiting asked unless maybe past",
+    Intent.HAND_OFF: "not if asked past earlier",
+    Intent.REPORT: "not if asked past",
     Intent.RECHECK: "not if past",
-    Intent.NARROW: "if ?",
-    Intent.WIDEN: "not if ?",
+    Intent.NARROW: "if asked",
+    Intent.WIDEN: "not if asked",
     Intent.RUN_CHECK: "not if ? maybe past",
-    Intent.RUN_GUIDE: "not if ? past",
+    Intent.RUN_GUIDE: "not if asked past",
     Intent.WISH_REMEDY: "not if ? maybe past done mistake",
     Intent.UNDO: "not if ? maybe past",
-    Intent.CORRECT: "unless ? hope past",
-    Intent.FIXED: "not unless ? maybe past",
-    Intent.STILL_BROKEN: "unless ? hope past",
+    Intent.CORRECT: "unless asked hope past",
+    Intent.FIXED: "not unless asked maybe past",
+    Intent.STILL_BROKEN: "unless asked hope past",
     Intent.CLOSE: "not if ? maybe past earlier",
     Intent.REOPEN: "if past",
     Intent.STOP: "if ? earlier",
     Intent.PAUSE: "? earlier",
     Intent.TYPED_APPROVAL: "? if past",
-    Intent.NEW_FACTS: "? unless hope past",
+    Intent.NEW_FACTS: "asked unless hope past",
     Intent.THANKS: "?",
     Intent.WHY_NOT: "hope past",
 }
@@ -87,6 +88,7 @@ _ELSEWHERE: Final = (
     "ascensor|impresora|portatil|cafetera|puerta|ventana|calefaccion|comedor|"
     "电 梯|打 印 机|笔 记 本|咖 啡|咖 啡 机|食 堂|空 调 遥 控|网 站|会 议 室|地 铁"
 )
+_JOKES: Final = "ha(?:ha)+h?|lol|lmao|rofl|jaja(?:ja)*|mdr|ptdr|哈 哈"
 _CLOSED: Final = "(?:was|were|been|got|gets|is|they) (?:now |already |finally |just )?closed"
 # fmt: on
 _PATTERNS: Final = {
@@ -99,6 +101,7 @@ _PATTERNS: Final = {
         ("unless", _CONDITIONS),
         ("objects", _OTHER_OBJECTS),
         ("closed", _CLOSED),
+        ("joke", _JOKES),
         ("confirm", _CONFIRM),
         ("mistake", "mistake"),
         ("not_waiting", r"(?:not|never|no longer|nicht|pas|no) (?:\S+ )?(?:wait|waiting|warte[nt]?|attend\w*|esper\w*)"),
@@ -124,6 +127,8 @@ def is_vetoed(intent: Intent, clause: Clause) -> bool:
         return True
     if intent in ACTING - {Intent.HAND_OFF} and not _names_machine(clause) and _PATTERNS["elsewhere"].search(words):
         return True
+    if intent in ACTING and _PATTERNS["joke"].search(words):
+        return True
     if intent in (Intent.CLOSE, Intent.REOPEN) and _PATTERNS["objects"].search(words):
         return True
     if intent is Intent.CLOSE and _PATTERNS["closed"].search(words):
@@ -132,14 +137,14 @@ def is_vetoed(intent: Intent, clause: Clause) -> bool:
         return True
     if intent is Intent.REOPEN and _PATTERNS["no reopening"].search(words):
         return True
-    held = {"not": clause.denies, "if": clause.depends, "?": clause.asks and intent not in ACTING}
+    held = {"not": clause.denies, "if": clause.depends, "?": clause.asks, "asked": False}
     acts = intent in ACTING - {Intent.NEW_FACTS}  # What another person says may be a fact.
     return (acts and clause.quotes) or any(held[mood] if mood in held else _is_in(mood, words, clause) for mood in moods)
 
 
 def is_only_asked(intent: Intent, clauses: Sequence[Clause]) -> bool:
-    """Return whether the sentences ask about the act: “did you drain it?”. Only a classifier that is sure reads a request there."""
-    return intent in ACTING and "?" in VETOES[intent].split() and any(clause.asks for clause in clauses)
+    """Return whether a sentence asks about the act, as “mind if I take it?” does. It is a request only where the classifier is sure."""
+    return "asked" in VETOES.get(intent, "").split() and any(clause.asks for clause in clauses)
 
 
 def _names_machine(clause: Clause) -> bool:

@@ -41,7 +41,7 @@ from tools.ledger.seal import Seal
 from tools.remedies import REMEDIES
 
 # parameter names of untrusted text
-TAKES = frozenset({"text", "line", "words", "raw", "message", "printed", "prose", "reply", "said", "signature", "output"})
+TAKES = frozenset({"text", "line", "words", "raw", "message", "printed", "prose", "reply", "said", "signature", "output", "manual_work"})
 NOW = datetime(2026, 5, 20, 3, 10, tzinfo=UTC)
 HOSTS = tuple(f"gpu-{number:03}" for number in range(1, 100))
 ITEM = {"id": "T1.C1.1", "kind": "mention", "incident": "I1", "at": NOW.isoformat()}
@@ -89,7 +89,7 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "tools.ledger.audit.add_brakes_digest": {"digest": "0" * 32},
     "bot.tenants.cards.internal_thread.render_root_message": {"incident": "I1", "tenant": "acme", "channel": "C1", "files": ()},
     "bot.tenants.cards.internal_thread.render_tenant_message": {"tenant": "acme", "files": ()},
-    "bot.tenants.cards.internal_thread.render_quoted_words": {"files": ()},
+    "bot.tenants.cards.internal_thread.render_quoted_text": {"files": ()},
     "bot.tenants.cards.internal_thread.render_sent_message": {"by": "ada"},
     "bot.tenants.cards.internal_thread.render_tell_preview": {"incident": "I1", "tenant": "acme", "shown": Card((), "text")},
     "bot.reports.charts.canvas.estimate_text_width": {"size": 11.0},
