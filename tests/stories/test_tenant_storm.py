@@ -17,7 +17,9 @@ STORM_EVENTS = 200
 QUOTA = {"incidents": 2, "mentions_per_hour": 4}
 
 
-async def test_storm_of_one_tenant_is_stored_and_delays_another_tenant_by_its_quota_at_most(tmp_path: Path, durable_server: RealServer) -> None:
+async def test_storm_of_one_tenant_is_stored_and_delays_another_tenant_by_its_quota_at_most(
+    tmp_path: Path, durable_server: RealServer
+) -> None:
     async with (
         two_customers(tmp_path, durable_server.url, {"tenants": {"acme": QUOTA}}) as world,
         run_bot(world, dict(os.environ), tmp_path / "bot.log"),
