@@ -1,7 +1,7 @@
 """`rackmedic serve` and `rackmedic worker`. Any number may share one Redis.
 
-`serve` listens to Slack and starts workers, unless they run elsewhere or the store is in memory only. While Redis is away
-at startup, both wait instead of exiting, and say so in log and health. Configuration errors (wrong password, cluster mode,
+`serve` listens to Slack and starts workers, unless they run elsewhere or the store is in memory only. While Redis is
+unavailable at startup, both wait instead of exiting, and say so in log and health. Configuration errors (wrong password, cluster mode,
 invalid URL) are refused at once.
 """
 
@@ -47,9 +47,9 @@ async def serve(settings: Settings, worker: Sequence[str], *, front: bool = Fals
         role: ProcessRole = "front" if front or worker_count else "all"
         _require_shared_store(store, role)
         async with (
-            run_workers(worker, worker_count) as ready,
+            run_workers(worker, worker_count) as wait_for_workers,
             _open_runtime(settings, store, role) as runtime,
-            _wait_until_ready(ready),
+            _delay_until(wait_for_workers),
             run_bot(settings, store, runtime, role) as drain,
         ):
             freeze_startup_objects()
@@ -79,21 +79,24 @@ async def run_worker(settings: Settings, *, beside: bool, name: str) -> int:
             freeze_startup_objects()
             health.mark_ready()
             log.info("worker.working", hosts=len(runtime.services.inventory.hosts), model=_get_model_name(runtime))
-            ready()
+            report_ready_to_parent()
             await stop.wait()
             health.ready = False
             log.info("worker.stopping")
             await drain()
 
     async with contextlib.AsyncExitStack() as stack:
-        ready = await stack.enter_async_context(tie_to_parent(stop)) if beside else lambda: None
+        report_ready_to_parent = await stack.enter_async_context(tie_to_parent(stop)) if beside else lambda: None
         await stack.enter_async_context(run_health_server(settings.health_host, 0 if beside else settings.health_port, health))
         await run_with_store(settings, health, stop, run)
     return 0
 
 
 async def run_with_store(settings: Settings, health: Health, stop: asyncio.Event, run: Callable[[Store], Awaitable[None]]) -> None:
-    """Open the store and call `run`; retry while Redis is away until the process was ready. Raises Refusal for a store that cannot be used."""
+    """Open the store and call `run`. Raises Refusal for a store that cannot be used.
+
+    Retry while Redis is unavailable, unless the process has already been ready.
+    """
     attempts = 0
     while not stop.is_set():
         try:
@@ -102,19 +105,19 @@ async def run_with_store(settings: Settings, health: Health, stop: asyncio.Event
                 health.waits = ""
                 await run(store)
                 return
-        except (StoreNotAnswering, StoreDown, *REDIS_AWAY_ERRORS) as away:
+        except (StoreNotAnswering, StoreDown, *REDIS_AWAY_ERRORS) as error:
             if health.was_ready:
                 raise
             attempts += 1
             health.waits = "waiting for Redis"
-            log.warning("store.waiting", why=str(away)[:300], tried=attempts)
+            log.warning("store.waiting", why=str(error)[:300], tried=attempts)
             await _wait_or_stop(stop, RETRY_DELAYS_SECONDS[min(attempts, len(RETRY_DELAYS_SECONDS)) - 1])
 
 
 @contextlib.asynccontextmanager
-async def _wait_until_ready(ready: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+async def _delay_until(wait_for_workers: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
     """Do not listen to Slack before the workers are ready."""
-    await ready()
+    await wait_for_workers()
     yield
 
 
@@ -143,10 +146,10 @@ async def _open_checked_store(settings: Settings) -> AsyncIterator[Store]:
         store = await open_store(settings.redis_url or None, settings.data_dir)
     except StoreNotAnswering:
         raise
-    except WrongStoreVersion as why:
-        raise Refusal(str(why), 2) from why
-    except StoreUnavailable as why:
-        raise Refusal(f"{ENV_PREFIX}REDIS_URL: {why}") from why
+    except WrongStoreVersion as error:
+        raise Refusal(str(error), 2) from error
+    except StoreUnavailable as error:
+        raise Refusal(f"{ENV_PREFIX}REDIS_URL: {error}") from error
     try:
         yield store
     finally:

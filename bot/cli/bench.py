@@ -36,9 +36,13 @@ def is_bench_installed() -> bool:
 
 
 def score_cases(kb: Path | None, n: int | None) -> dict[str, bool]:
-    """Return per open case whether it is right with this site folder. `n`: cases per layer."""
-    answers: dict[str, bool] = _run_resumable(lambda: _load_bench().right_with(kb, n, lambda line: print_text(line, err=True)))
+    """Return, by open case, whether RackMedic finds its cause with the site knowledge in folder `kb`. `n`: cases per layer."""
+    answers: dict[str, bool] = _run_resumable(lambda: _load_bench().right_with(kb, n, _print_progress))
     return answers
+
+
+def _print_progress(line: str) -> None:
+    print_text(line, err=True)
 
 
 def _run_resumable(act: Callable[[], Any]) -> Any:
@@ -99,7 +103,7 @@ def bench_run(
         command=_get_command_line(),
         kb=kb,
     )
-    run = _run_resumable(lambda: bench_cli.run_bench(load_settings_or_exit(config), selection, lambda line: print_text(line, err=True)))
+    run = _run_resumable(lambda: bench_cli.run_bench(load_settings_or_exit(config), selection, _print_progress))
     print_text(f"{run['cases']} cases in {run['wall_seconds']:.0f} s: {out}", err=True)
 
 
@@ -135,9 +139,7 @@ def bench_publish(
     """
     bench_cli = _load_bench()
     publishing = bench_cli.Publishing(out, seed, n, jobs, loop, work)
-    for path in _run_resumable(
-        lambda: bench_cli.publish(load_settings_or_exit(config), publishing, lambda line: print_text(line, err=True))
-    ):
+    for path in _run_resumable(lambda: bench_cli.publish(load_settings_or_exit(config), publishing, _print_progress)):
         print_text(path)
 
 
@@ -158,11 +160,7 @@ def bench_questions(
     A: what a conversation says. B: the right check and a drafted check. C: the cause.
     """
     bench_cli = _load_bench()
-    print_text(
-        _run_resumable(
-            lambda: bench_cli.ask_questions(load_settings_or_exit(config), record, replay, out, lambda line: print_text(line, err=True))
-        )
-    )
+    print_text(_run_resumable(lambda: bench_cli.ask_questions(load_settings_or_exit(config), record, replay, out, _print_progress)))
 
 
 @bench.command(name="new-case", epilog="Example: rackmedic bench new-case case.yaml --fault N04")
@@ -190,9 +188,7 @@ def bench_gates(
     Gates: wording, duplicates, well-posed cases, difficulty, other names for labels. Exit 1 when one fails.
     """
     bench_cli = _load_bench()
-    if not _run_resumable(
-        lambda: bench_cli.try_gates(seed, n, jobs, out, lambda line: print_text(line, err=True), print_text, anew=freeze)
-    ):
+    if not _run_resumable(lambda: bench_cli.try_gates(seed, n, jobs, out, _print_progress, print_text, anew=freeze)):
         raise typer.Exit(1)
 
 

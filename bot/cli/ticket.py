@@ -79,19 +79,21 @@ async def _run_export(settings: "Settings", incident: str, file: Path, *, previe
     async with open_persistent_store(settings, "incidents") as store:
         evidence = DirectoryEvidence(settings.evidence_dir)
         try:
-            ticket = await build_incident_ticket(store.redis, evidence, await load_site_inventory(settings), incident, WallClock())
+            built_ticket = await build_incident_ticket(store.redis, evidence, await load_site_inventory(settings), incident, WallClock())
         except IncidentNotFound as error:
             raise Refusal(str(error)) from error
-    raw, readable = ticket.document.to_canonical_bytes(), _format_readable(ticket.document.to_canonical_bytes())
-    if not ticket.facts_kept:
+    document = built_ticket.document
+    raw = document.to_canonical_bytes()
+    readable = _format_readable(raw)
+    if not built_ticket.facts_kept:
         print_text("could not check the facts: the outputs of this incident are not stored on this machine", err=True)
     if preview:
         print_text(readable)
         return 0
     _write_ticket(file, readable)
-    row = {"incident": incident, "file": str(file), "bytes": len(raw), "format": ticket.document.format, **_count_parts(ticket.document)}
+    row = {"incident": incident, "file": str(file), "bytes": len(raw), "format": document.format, **_count_parts(document)}
     if str(file) != "-":
-        _print_result(row, as_json, f"{file}: {ticket.document.incident}, {_format_counts(row)}. Read it before it leaves.")
+        _print_result(row, as_json, f"{file}: {document.incident}, {_format_counts(row)}. Read it before it leaves.")
     return 0
 
 
@@ -104,36 +106,36 @@ async def _run_import(settings: "Settings", file: Path, tenant: str, *, preview:
     from graph.ticket_export.received_ticket import BadTicket, parse_ticket
 
     try:
-        read = parse_ticket(_read_raw_ticket(file))
+        parsed = parse_ticket(_read_raw_ticket(file))
     except BadTicket as error:
         raise Refusal("\n".join([f"{file} is no ticket that can be read:", *error.problems])) from error
-    if read.ignored:
-        print_text(f"skipped, not known to this version: {', '.join(read.ignored)}", err=True)
+    if parsed.ignored:
+        print_text(f"skipped, not known to this version: {', '.join(parsed.ignored)}", err=True)
     if preview:
         from rich.text import Text
 
         from bot.cli.safe_console import open_console
 
-        open_console().print(Text(_format_readable(read.document.to_canonical_bytes())))
+        open_console().print(Text(_format_readable(parsed.document.to_canonical_bytes())))
         return 0
     inventory = await load_site_inventory(settings)
     tenants = list_tenants(inventory)
     if not tenant and len(tenants) != 1:
         raise Refusal(f"--tenant: say whose ticket it is: {', '.join(tenants) or 'no host of the inventory belongs to a tenant'}", 2)
     async with open_persistent_store(settings, "incidents") as store:
-        arrivals = TicketImporter(Inbox(store.redis, WallClock()), TicketStore(store.redis), inventory, WallClock())
-        arrival = await arrivals.import_ticket(tenant or tenants[0], read.document)
+        importer = TicketImporter(Inbox(store.redis, WallClock()), TicketStore(store.redis), inventory, WallClock())
+        imported = await importer.import_ticket(tenant or tenants[0], parsed.document)
     row = {
-        "incident": arrival.incident,
-        "opened": arrival.opened,
-        "again": arrival.again,
-        "ignored": list(read.ignored),
-        **_count_parts(read.document),
+        "incident": imported.incident,
+        "opened": imported.opened,
+        "again": imported.again,
+        "ignored": list(parsed.ignored),
+        **_count_parts(parsed.document),
     }
-    state_text = "is opened" if arrival.opened else "has the news"
-    if arrival.again:
+    state_text = "is opened" if imported.opened else "has the news"
+    if imported.again:
         state_text = "was imported before"
-    _print_result(row, as_json, f"{arrival.incident} {state_text}: {_format_counts(row)}. The bot on this Redis takes it from here.")
+    _print_result(row, as_json, f"{imported.incident} {state_text}: {_format_counts(row)}. The bot on this Redis takes it from here.")
     return 0
 
 
@@ -149,12 +151,12 @@ def _read_raw_ticket(file: Path) -> bytes:
         raise Refusal(f"{file}: cannot be read: {error.strerror}") from error
 
 
-def _write_ticket(file: Path, whole: str) -> None:
+def _write_ticket(file: Path, text: str) -> None:
     if str(file) == "-":
-        print_text(whole)
+        print_text(text)
         return
     try:
-        file.write_text(whole + "\n")
+        file.write_text(text + "\n")
     except OSError as error:
         raise Refusal(f"{file}: cannot be written: {error.strerror}") from error
 
@@ -174,5 +176,5 @@ def _format_counts(row: dict[str, Any]) -> str:
     return f"{row['hypotheses']} hypotheses, {row['facts']} facts, {row['logs']} logs, {row['signatures']} names as signatures"
 
 
-def _print_result(row: dict[str, Any], as_json: bool, words: str) -> None:
-    print_text(json_of.dumps({"schema": 1, **row}) if as_json else words)
+def _print_result(row: dict[str, Any], as_json: bool, text: str) -> None:
+    print_text(json_of.dumps({"schema": 1, **row}) if as_json else text)

@@ -92,7 +92,7 @@ class HandlerContext:
         if tenant_binding and tenant_binding.approvers:
             binding = tenant_binding
         members = await self.people.list_members(binding.approvers) if binding and binding.approvers else frozenset()
-        return members | (self.approvals.always if self.approvals else frozenset())
+        return members | (self.approvals.always_approvers if self.approvals else frozenset())
 
     def notify_stored(self, incident: str, *, opened: bool = False) -> None:
         """Wake a worker after an item was stored. `opened`: the incident is new, so show its first card."""

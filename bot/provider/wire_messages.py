@@ -1,4 +1,4 @@
-"""Messages between tenant and provider, strictly parsed."""
+"""Messages between tenant and provider. Unknown fields are ignored; a known field with an invalid value is refused."""
 
 import json
 from collections.abc import Mapping
@@ -24,45 +24,48 @@ def to_provider_state(state: TenantState) -> ProviderState:
 
 
 class BadMessage(Exception):
-    """Not of the shape that this version knows."""
+    """The message does not match the format of this version."""
 
 
-class _AnswerModel(BaseModel):
+class _WireModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class TicketAnswer(_AnswerModel):
-    """The provider has it: their ticket, how far it is, and which fields they passed over."""
+class TicketAnswer(_WireModel):
+    """The provider's ticket id, the ticket's state, and the fields that the provider ignored."""
 
     ticket: TicketId
     state: ProviderState
     ignored: tuple[Annotated[str, Field(max_length=120)], ...] = Field((), max_length=50)
 
 
-class StatesAnswer(_AnswerModel):
-    """How far each ticket is; one that the provider does not know as the asker's is not in it."""
+class StatesAnswer(_WireModel):
+    """State of each ticket. Tickets that do not belong to the requester are omitted."""
 
     states: dict[TicketId, ProviderState] = Field(max_length=MAX_ASKED_TICKETS)
-    # messages after those already heard
+    # messages that the requester has not received yet
     told: dict[TicketId, ProviderMessages] = Field(default_factory=dict, max_length=MAX_ASKED_TICKETS)
-    # causes; a missing ticket has none, or they did not fit
+    # causes; a ticket is missing if it has none or if they did not fit
     found: dict[TicketId, ProviderCauses] = Field(default_factory=dict, max_length=MAX_ASKED_TICKETS)
 
 
-class _Envelope(_AnswerModel):
+class _Envelope(_WireModel):
     type: Annotated[str, Field(max_length=60)]
     data: dict[str, Any]
 
 
-class StatesRequest(_AnswerModel):
-    """Which tickets, and after which of their people's words (0: all): who does not say so is told states alone."""
+class StatesRequest(_WireModel):
+    """Ticket ids, and per ticket the last message number already received (0: none).
+
+    Without `after`, only states are returned.
+    """
 
     tickets: tuple[TicketId, ...] = Field(max_length=MAX_ASKED_TICKETS)
     after: dict[TicketId, Annotated[int, Field(ge=0, le=1_000_000)]] = Field(default_factory=dict, max_length=MAX_ASKED_TICKETS)
 
 
 def build_ticket_message(document: bytes, at: datetime) -> bytes:
-    """Return identical bytes on each retry."""
+    """Build the message that sends a ticket. Retries yield identical bytes."""
     return b'{"type":"%s","timestamp":"%s","data":%s}' % (TICKET_SENT.encode(), at.isoformat().encode(), document)
 
 

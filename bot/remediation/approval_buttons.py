@@ -113,7 +113,7 @@ async def _show_all(on: ApprovalClick, click: CardClick) -> None:
     async with guard_store():
         for name, _ in click.each:
             with suppress(Refused):  # what cannot be read is not on the card either
-                records.append(await approvals.book.get_record(name))
+                records.append(await approvals.brakes.get_record(name))
                 known[name] = await approvals.cards.list_known_rows(records[-1])
     if any(record.action.incident != on.record.action.incident for record in records):
         raise StaleCard

@@ -93,7 +93,7 @@ def _spawn_repaint(click: ApprovalClick) -> None:
 async def run_decision(click: ApprovalClick, work: Awaitable[object]) -> None:
     """Wait as long as Slack waits. A longer decision continues in the background and reports refusals."""
     task = asyncio.ensure_future(_await_decision(click, work))
-    await asyncio.wait({task}, timeout=require_approvals(click.context).patience)
+    await asyncio.wait({task}, timeout=require_approvals(click.context).ack_timeout_seconds)
     if task.done():
         task.result()
     else:
@@ -143,7 +143,7 @@ async def load_approval_click(context: HandlerContext, payload: Payload, name: s
     """Load the record and its thread. A form has no channel; it counts in that thread."""
     approvals, voter = require_approvals(context), parse_voter(payload)
     async with guard_store(), translate_ledger_errors():
-        record = await approvals.book.get_record(name)
+        record = await approvals.brakes.get_record(name)
         origin = await context.inbox.get_origin(record.action.incident)
     if origin is None or origin.kind != "slack":
         raise StaleCard

@@ -1,7 +1,7 @@
 """What people may decide about actions, and which decisions are open.
 
-Every method raises a `Refused` or Refusal and then has changed nothing. Every method checks the person anew, changes only
-the ledger, and wakes the worker. People are `TEAM:USER`, from Slack's own payload.
+A method that raises `Refused` or `Refusal` has changed nothing. Each decision checks the person again, changes only the
+ledger and wakes the worker. People are `TEAM:USER`, as Slack's own payload names them.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ from graph.remediation.build import build_approval_id
 from graph.remediation.drained_nodes import get_return_blocker, list_unresolved_on_host, propose_return
 from graph.remediation.state_machine import RETURN_EVENT
 from graph.state import Remediation, RemediationStep
-from tools.action import new_approval_id
+from tools.action import Action, new_approval_id
 from tools.execution.kit import KitAnswer
 from tools.execution.runner import settle_action
 from tools.ledger.headroom import BrakeHeadroom, compute_headroom
@@ -53,27 +53,27 @@ class OpenDecisionLookup:
 
 
 async def _build_decision(record: ActionRecord, rights: ApprovalRights) -> ApprovalStatus:
-    may = sorted(record.terms.approvers - list_requesters(record.action))
-    did = dict.fromkeys(vote.voter for vote in record.votes if vote.verdict == "approve")
-    names = [await rights.get_person_name(person) for person in may[:MAX_NAMED_APPROVERS]] + [f"{len(may) - MAX_NAMED_APPROVERS} more"] * (
-        len(may) > MAX_NAMED_APPROVERS
-    )
+    eligible = sorted(record.terms.approvers - list_requesters(record.action))
+    names = [await rights.get_person_name(person) for person in eligible[:MAX_NAMED_APPROVERS]]
+    if len(eligible) > MAX_NAMED_APPROVERS:
+        names.append(f"{len(eligible) - MAX_NAMED_APPROVERS} more")
+    approved_by = dict.fromkeys(vote.voter for vote in record.votes if vote.verdict == "approve")
     return ApprovalStatus(
         approval=record.approval,
         does=describe_action(record.action),
         approvers=tuple(names),
         quorum=record.terms.quorum,
-        approved_by=tuple([await rights.get_person_name(voter) for voter in did]),
+        approved_by=tuple([await rights.get_person_name(person) for person in approved_by]),
         until=record.decide_by,
     )
 
 
 class CannotPropose(Refusal):
-    """It cannot be proposed (again); the text says why."""
+    """An action cannot be proposed, or not again; the text says why."""
 
 
 class HostRecordContradiction(Refusal):
-    """The host's own record says otherwise; nothing was changed."""
+    """The host's own record contradicts the person; nothing was changed."""
 
 
 class ApprovalDecisions:
@@ -87,8 +87,8 @@ class ApprovalDecisions:
         rights: ApprovalRights,
         deliver: EventDelivery,
         transport: Transport,
-        facts_of: FactsLoader,
-        state_of: IncidentStateLoader,
+        load_facts: FactsLoader,
+        load_state: IncidentStateLoader,
         wake: Callable[[str], Awaitable[None]],
     ) -> None:
         self._ledger = ledger
@@ -97,43 +97,43 @@ class ApprovalDecisions:
         self._rights = rights
         self._deliver = deliver
         self._transport = transport
-        self._facts_of = facts_of
-        self._state_of = state_of
+        self._load_facts = load_facts
+        self._load_state = load_state
         self._wake = wake
 
     async def cast_vote(
-        self, approval: str, digest: str, voter: str, verdict: VoteVerdict, *, delivery: str, reason: str = ""
+        self, approval: str, digest: str, person: str, verdict: VoteVerdict, *, delivery: str, reason: str = ""
     ) -> ActionRecord:
         """Count one vote; wake the runner, which starts an approved action."""
         record = await self._get_current_record(approval, digest)
-        await self._rights.require_full_member(voter)
-        if voter not in await self._rights.list_record_approvers(record):
+        await self._rights.require_full_member(person)
+        if person not in await self._rights.list_record_approvers(record):
             raise NotAnApprover
         await self._index.schedule_check(approval)
-        after = await self._ledger.vote(approval, digest, voter, verdict, delivery, reason)
+        after = await self._ledger.vote(approval, digest, person, verdict, delivery, reason)
         await self._wake(approval)
         return after
 
-    async def approve_actions(self, each: Sequence[tuple[str, str]], voter: str, *, delivery: str) -> list[VoteResult]:
-        """Approve several actions of one incident, checking the voter in Slack once."""
-        await self._rights.require_full_member(voter)
+    async def approve_actions(self, each: Sequence[tuple[str, str]], person: str, *, delivery: str) -> list[VoteResult]:
+        """Approve several actions of one incident, checking the person in Slack once."""
+        await self._rights.require_full_member(person)
         first = await self._ledger.get_record(each[0][0])
         incident = first.action.incident
-        if voter not in await self._rights.list_record_approvers(first):
+        if person not in await self._rights.list_record_approvers(first):
             raise NotAnApprover
-        return [await self._count_vote(approval, digest, voter, f"{delivery}.{approval}", incident) for approval, digest in each]
+        return [await self._count_vote(approval, digest, person, f"{delivery}.{approval}", incident) for approval, digest in each]
 
-    async def _count_vote(self, approval: str, digest: str, voter: str, delivery: str, incident: str) -> VoteResult:
+    async def _count_vote(self, approval: str, digest: str, person: str, delivery: str, incident: str) -> VoteResult:
         """Cast one vote. A refusal does not affect the others."""
         record: ActionRecord | None = None
         try:
             record = await self._get_current_record(approval, digest)
             if record.action.incident != incident:
                 raise WrongDigest
-            if record.terms.sets and voter not in await self._rights.list_record_approvers(record):
+            if record.terms.sets and person not in await self._rights.list_record_approvers(record):
                 raise NotAnApprover
             await self._index.schedule_check(approval)
-            record = await self._ledger.vote(approval, digest, voter, "approve", delivery)
+            record = await self._ledger.vote(approval, digest, person, "approve", delivery)
         except NotOpen as error:
             return VoteResult(approval, await self._ledger.get_record(approval), error)
         except Refused as error:
@@ -141,10 +141,10 @@ class ApprovalDecisions:
         await self._wake(approval)
         return VoteResult(approval, record)
 
-    async def propose_again(self, approval: str, digest: str, asker: str) -> ActionRecord:
+    async def propose_again(self, approval: str, digest: str, person: str) -> ActionRecord:
         """Propose an unapproved action's step again, as RackMedic. Idempotent."""
         record = await self._get_current_record(approval, digest)
-        await self._rights.require_full_member(asker)
+        await self._rights.require_full_member(person)
         if record.state not in (State.EXPIRED, State.SUPERSEDED, State.DENIED, State.REVOKED):
             raise NotOpen(f"{NotOpen.message} It is {record.state}.")
         remediation = await self._find_remediation(record)
@@ -158,17 +158,17 @@ class ApprovalDecisions:
         )
         return proposal
 
-    async def propose_return(self, incident: str, remediation: str, asker: str) -> ActionRecord:
+    async def propose_return(self, incident: str, remediation: str, person: str) -> ActionRecord:
         """Propose to return a drained node, even of a closed incident. Idempotent. Raise CannotPropose."""
-        await self._rights.require_full_member(asker)
-        remediations = IncidentView(await self._state_of(incident)).remediations
+        await self._rights.require_full_member(person)
+        remediations = IncidentView(await self._load_state(incident)).remediations
         drained = next((row for row in remediations if row.id == remediation), None)
         if drained is None:
             raise CannotPropose("That node is not held by this incident.")
         if blocker := get_return_blocker(drained, remediations):
             raise CannotPropose(f"{drained.target} is not returned: {blocker}.")
-        if back := await self._reconciler.find_returned_node(incident, drained):
-            raise CannotPropose(f"{back}: I no longer hold it.")
+        if returned_text := await self._reconciler.find_returned_node(incident, drained):
+            raise CannotPropose(f"{returned_text}: I no longer hold it.")
         return_remediation = propose_return(incident, drained)
         for row in list_unresolved_on_host(drained, remediations):
             await self._require_fault_gone(incident, row)
@@ -176,48 +176,48 @@ class ApprovalDecisions:
         await self._deliver.send_event(incident, f"return:{return_remediation.approval}", {"event": RETURN_EVENT, "ladder": remediation})
         return proposal
 
-    async def release_next_wave(self, approval: str, digest: str, human: str) -> ActionRecord:
+    async def release_next_wave(self, approval: str, digest: str, person: str) -> ActionRecord:
         """Let the next wave be proposed although an earlier host failed. Only an approver may."""
         record = await self._get_current_record(approval, digest)
         incident = record.action.incident
-        await self._rights.require_full_member(human)
-        if human not in await self._rights.list_record_approvers(record):
+        await self._rights.require_full_member(person)
+        if person not in await self._rights.list_record_approvers(record):
             raise NotAnApprover
-        remediations = IncidentView(await self._state_of(incident)).remediations
-        await self._reconciler.wave_scheduler.release_next_wave(incident, record.action.proves, remediations, human)
+        remediations = IncidentView(await self._load_state(incident)).remediations
+        await self._reconciler.wave_scheduler.release_next_wave(incident, record.action.proves, remediations, person)
         await self._index.schedule_check(incident)
         await self._wake(incident)
         return record
 
-    async def edit_action(self, approval: str, digest: str, editor: str, args: Mapping[str, str]) -> ActionRecord:
-        """Supersede a pending action by one with other arguments, which the editor may not approve."""
+    async def edit_action(self, approval: str, digest: str, person: str, args: Mapping[str, str]) -> ActionRecord:
+        """Supersede a pending action by one with other arguments, which this person may not approve."""
         record = await self._get_current_record(approval, digest)
-        await self._rights.require_full_member(editor)
+        await self._rights.require_full_member(person)
         if record.state is not State.PENDING:
             raise NotOpen(f"{NotOpen.message} It is {record.state}.")
-        facts = await self._facts_of(record.action.incident)
-        return await self._replace_action(record, build_edited_step(record.action, args, facts), editor, f"edited by {editor}")
+        facts = await self._load_facts(record.action.incident)
+        return await self._replace_action(record, build_edited_step(record.action, args, facts), person, f"edited by {person}")
 
-    async def revoke_action(self, approval: str, digest: str, by: str, reason: str) -> ActionRecord:
+    async def revoke_action(self, approval: str, digest: str, person: str, reason: str) -> ActionRecord:
         await self._get_current_record(approval, digest)
-        await self._rights.require_full_member(by)
+        await self._rights.require_full_member(person)
         await self._index.schedule_check(approval)
-        after = await self._ledger.end_action(approval, Transition.REVOKE, by, reason)
+        after = await self._ledger.end_action(approval, Transition.REVOKE, person, reason)
         await self._wake(approval)
         return after
 
-    async def resolve_unknown_outcome(self, approval: str, digest: str, human: str, ran: bool, note: str) -> ActionRecord:
+    async def resolve_unknown_outcome(self, approval: str, digest: str, person: str, ran: bool, note: str) -> ActionRecord:
         """Record what an approver saw of an unknown action. If the host answers, it must agree."""
         record = await self._get_current_record(approval, digest)
-        await self._rights.require_full_member(human)
-        if human not in await self._rights.list_record_approvers(record):
+        await self._rights.require_full_member(person)
+        if person not in await self._rights.list_record_approvers(record):
             raise NotAnApprover
         if record.state is not State.UNKNOWN:
             raise NotOpen(f"{NotOpen.message} It is {record.state}.")
         result = await settle_action(record.action, self._transport)
         _require_host_agreement(result, ran)
         await self._index.schedule_check(approval)
-        after = await self._ledger.reconcile(approval, human, ran, f"{note} (the host says: {result.word} {result.says})".strip())
+        after = await self._ledger.reconcile(approval, person, ran, f"{note} (the host says: {result.word} {result.says})".strip())
         await self._wake(approval)
         return after
 
@@ -235,30 +235,27 @@ class ApprovalDecisions:
 
     async def _find_remediation(self, record: ActionRecord) -> Remediation:
         """Return the remediation that this action is or was a step of."""
-        rows = IncidentView(await self._state_of(record.action.incident))
-        if rows.lifecycle == "closed" and not any(
-            remediation.approval == record.approval and remediation.drained for remediation in rows.remediations
+        view = IncidentView(await self._load_state(record.action.incident))
+        if view.lifecycle == "closed" and not any(
+            remediation.approval == record.approval and remediation.drained for remediation in view.remediations
         ):
             raise CannotPropose("The incident is closed. Mention me again if the fault is back.")
-        for remediation in rows.remediations:
-            same = (remediation.label, remediation.target) == (record.action.proves, record.action.target)
-            if remediation.approval == record.approval or (
-                same and remediation.current_step is not None and remediation.current_step.remedy == record.action.remedy
-            ):
+        for remediation in view.remediations:
+            if remediation.approval == record.approval or _is_same_step(remediation, record.action):
                 return remediation
         raise CannotPropose("This step is no longer needed. Say `status` in the thread to see where the fix stands.")
 
-    async def _replace_action(self, record: ActionRecord, step: RemediationStep, by: str, says: str) -> ActionRecord:
-        """Propose a replacement; `by` counts as its requester."""
-        requesters = ",".join(sorted(list_requesters(record.action) | {by}))
+    async def _replace_action(self, record: ActionRecord, step: RemediationStep, person: str, note: str) -> ActionRecord:
+        """Propose a replacement, of which `person` counts as a requester."""
+        requesters = ",".join(sorted(list_requesters(record.action) | {person}))
         remediation = Remediation(
             id="edit", label=record.action.proves, target=record.action.target, rungs=(step,), fault=record.action.fault
         )
         remediation = remediation.model_copy(update={"approval": new_approval_id()})
         proposal = await self._propose_step(record.action.incident, remediation, requested_by=requesters)
         try:
-            says = f"{says}: {proposal.approval}"
-            await self._ledger.end_action(record.approval, Transition.SUPERSEDE, by, says, replaced_by=proposal.approval)
+            note = f"{note}: {proposal.approval}"
+            await self._ledger.end_action(record.approval, Transition.SUPERSEDE, person, note, replaced_by=proposal.approval)
         except NotOpen:
             await self._ledger.end_action(proposal.approval, Transition.SUPERSEDE, "rackmedic", "the edited action had already started")
             raise
@@ -289,10 +286,17 @@ class ApprovalServices:
     """What the Slack handlers need when approvals are enabled."""
 
     decisions: ApprovalDecisions
-    book: LedgerBrakes
+    brakes: LedgerBrakes
     cards: ActionCardPublisher
-    always: frozenset[str] = frozenset()  # User ids from the settings that may approve in every channel.
-    patience: float = STORE_TIMEOUT_SECONDS  # Seconds until a running click is acknowledged and continues in the background.
+    always_approvers: frozenset[str] = frozenset()  # user ids from the settings; they may approve in every channel
+    ack_timeout_seconds: float = STORE_TIMEOUT_SECONDS  # a click that takes longer is acknowledged and continues in the background
+
+
+def _is_same_step(remediation: Remediation, action: Action) -> bool:
+    if remediation.current_step is None:
+        return False
+    current = (remediation.label, remediation.target, remediation.current_step.remedy)
+    return current == (action.proves, action.target, action.remedy)
 
 
 def _require_host_agreement(answer: KitAnswer, ran: bool) -> None:

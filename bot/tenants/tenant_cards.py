@@ -211,23 +211,23 @@ class TenantCards:
 
     async def _post_news(self, where: Origin, view: TenantView, item: InboxItem | None) -> None:
         """Post each news once, and an answer for each recheck. `item`: the tenant's item that a turn just answered."""
-        shown_state = f"{view.stage}/{view.state}{'/reminded' if tenant_card.has_open_reminder(view) else ''}"
-        before = await self.editable_messages.cards.get(view.incident, ANNOUNCED_NOTE) or ""
-        broken = item is not None and _is_still_broken(item)
+        status = f"{view.stage}/{view.state}{'/reminded' if tenant_card.has_open_reminder(view) else ''}"
+        last_announced_status = await self.editable_messages.cards.get(view.incident, ANNOUNCED_NOTE) or ""
+        tenant_reports_failure = item is not None and _is_still_broken(item)
         fresh = item is not None and item.id != await self.editable_messages.cards.get(view.incident, ANSWERED_NOTE)
         answered = {} if item is None else {ANSWERED_NOTE: item.id}
-        if tenant_card.is_news(view, shown_state, before, broken=broken):
-            card = None if shown_state == QUIET_STATUS else tenant_card.render_update(view)
-        elif item is None or not fresh or not before:
+        if tenant_card.should_announce(view, status, last_announced_status, tenant_reports_failure=tenant_reports_failure):
+            card = None if status == QUIET_STATUS else tenant_card.render_update(view)
+        elif item is None or not fresh or not last_announced_status:
             return
         else:
-            card = tenant_card.render_recheck_result(view, broken=broken)
+            card = tenant_card.render_recheck_result(view, tenant_reports_failure=tenant_reports_failure)
         cards = self.editable_messages.cards
         if card is None:
-            await cards.set_all(view.incident, {ANNOUNCED_NOTE: shown_state, **answered})
+            await cards.set_all(view.incident, {ANNOUNCED_NOTE: status, **answered})
             return
         poster = IdempotentPoster(self.client, cards)
-        await poster.post_change(where, view.incident, card, NEWS_EVENT_TYPE, ANNOUNCED_NOTE, shown_state, answered)
+        await poster.post_change(where, view.incident, card, NEWS_EVENT_TYPE, ANNOUNCED_NOTE, status, answered)
 
     async def load_view(self, incident: str, origin: Origin) -> TenantView:
         return await self._build_view(incident, origin, await self.load_state(incident))

@@ -15,11 +15,14 @@ from kb.needle_search import split_lines
 from kb.redact import redact_start, show_invisible
 
 MAX_FETCHED_COMMENTS: Final = 20  # the newest comments
+MAX_ID_CHARS = 200
+MAX_AUTHOR_CHARS = 60
 MAX_READ_CHARS = 8_000
 MAX_TEXT_CHARS = 1500
 MAX_COMMENT_LINES = 12
 MAX_LINE_CHARS = 300
 MAX_ADF_NODES = 4000
+CUT_TEXT = "… the rest is in the tracker"
 _BLOCK_NODE_TYPES = frozenset(
     {"paragraph", "heading", "codeBlock", "listItem", "tableRow", "blockquote", "rule", "hardBreak", "mediaSingle", "mediaGroup"}
 )
@@ -31,17 +34,22 @@ def format_closing_comment(incident: str, cause: str) -> str:
 
 
 def build_comment(id_: str, by: str, text: str, at: str = "", url: str = "", kind: str = "comment") -> RemoteComment | None:
-    """Return a safe comment, or None without id or text."""
-    lines, link = split_bounded_lines(text), url if len(url) <= MAX_URL_CHARS and WEB_URL_PATTERN.fullmatch(url) else ""
-    return (
-        RemoteComment(id_, clean_remote_text(by, 60), lines, parse_comment_time(at), link, kind) if 0 < len(id_) <= 200 and lines else None
-    )
+    """Return a safe comment, or None without a text or a usable id. An unusable URL is left out."""
+    if not id_ or len(id_) > MAX_ID_CHARS:
+        return None
+    lines = split_bounded_lines(text)
+    if not lines:
+        return None
+    if len(url) > MAX_URL_CHARS or not WEB_URL_PATTERN.fullmatch(url):
+        url = ""
+    return RemoteComment(id_, clean_remote_text(by, MAX_AUTHOR_CHARS), lines, parse_comment_time(at), url, kind)
 
 
-def select_newest(remarks: Iterable[RemoteComment | None]) -> tuple[RemoteComment, ...]:
-    """Return the newest, oldest first; those without time count as oldest."""
-    known_remarks = [remark for remark in remarks if remark]
-    return tuple(sorted(known_remarks, key=lambda remark: remark.at or datetime.min.replace(tzinfo=UTC))[-MAX_FETCHED_COMMENTS:])
+def select_newest(comments: Iterable[RemoteComment | None]) -> tuple[RemoteComment, ...]:
+    """Return the newest comments, oldest first; a comment without a time counts as oldest."""
+    known_comments = [comment for comment in comments if comment]
+    known_comments.sort(key=lambda comment: comment.at or datetime.min.replace(tzinfo=UTC))
+    return tuple(known_comments[-MAX_FETCHED_COMMENTS:])
 
 
 def split_bounded_lines(text: str) -> tuple[str, ...]:
@@ -52,8 +60,9 @@ def split_bounded_lines(text: str) -> tuple[str, ...]:
         if sum(map(len, kept_lines)) + len(line) > MAX_TEXT_CHARS:
             break
         kept_lines.append(line)
-    cut = len(clipped_lines) > len(kept_lines) or len(text) > MAX_READ_CHARS
-    return (*kept_lines, *(["… the rest is there"] if cut else []))
+    if len(clipped_lines) > len(kept_lines) or len(text) > MAX_READ_CHARS:
+        kept_lines.append(CUT_TEXT)
+    return tuple(kept_lines)
 
 
 def parse_comment_time(text: str) -> datetime | None:
@@ -68,30 +77,34 @@ def parse_comment_time(text: str) -> datetime | None:
         return None
 
 
-def hash_comments(remarks: Collection[RemoteComment]) -> str:
-    return sha256(" ".join(remark.id_hash for remark in remarks).encode()).hexdigest()[:16] if remarks else ""
+def hash_comments(comments: Collection[RemoteComment]) -> str:
+    """Return a hash of the comments' ids; empty without comments."""
+    if not comments:
+        return ""
+    return sha256(" ".join(comment.id_hash for comment in comments).encode()).hexdigest()[:16]
 
 
-def get_rows_at(data: Any, *way: str) -> Sequence[Any]:
-    """Return a list inside an answer, else empty."""
-    for step in way:
-        data = data.get(step) if isinstance(data, dict) else None
+def get_rows_at(data: Any, *path: str) -> Sequence[Any]:
+    """Return the list at this path of keys; empty if there is none."""
+    for key in path:
+        data = data.get(key) if isinstance(data, dict) else None
     return data if isinstance(data, list) else ()
 
 
 def extract_adf_text(document: Any) -> str:
     """Return an Atlassian document's text, of at most MAX_ADF_NODES nodes."""
     texts: list[str] = []
-    waiting: list[Any] = [document]
+    pending_nodes: list[Any] = [document]
     for _ in range(MAX_ADF_NODES):
-        if not waiting:
+        if not pending_nodes:
             break
-        node = waiting.pop()
+        node = pending_nodes.pop()
         if isinstance(node, str):
             texts.append(node)
         elif isinstance(node, dict):
             kind = str(node.get("type"))
             texts.append(get_text_at(node, "text") if kind == "text" else get_text_at(node, "attrs", _TEXT_ATTRIBUTES.get(kind, "")))
-            waiting += ["\n"] if kind in _BLOCK_NODE_TYPES else []
-            waiting += reversed(get_rows_at(node, "content"))
+            if kind in _BLOCK_NODE_TYPES:
+                pending_nodes.append("\n")
+            pending_nodes += reversed(get_rows_at(node, "content"))
     return "".join(texts)

@@ -53,22 +53,22 @@ def test_any_text_gives_all_labels_with_probabilities_best_first(text: str) -> N
         ("CUDA error: no kernel image is available for execution on the device", "FRAMEWORK.VERSION.Torch_Arch_Missing"),
     ],
 )
-def test_a_text_that_says_it_is_ranked_first(text: str, label: str) -> None:
+def test_cause_that_the_text_names_is_ranked_first(text: str, label: str) -> None:
     assert ranked(text)[0][0] == label
 
 
-def test_a_quoted_line_lifts_what_it_shows() -> None:
+def test_quoted_log_line_raises_the_probability_of_its_cause() -> None:
     words = "the job on node 3 died"
     before, after = dict(ranked(words)), dict(ranked(f"{words}\n{XID}"))
     assert after["GPU.BUS.Fallen_Off_Bus"] > before["GPU.BUS.Fallen_Off_Bus"]
 
 
-def test_a_line_quoted_twice_counts_once() -> None:
+def test_line_quoted_twice_counts_once() -> None:
     fact = Fact("dmesg", "kernel.xid", 79, "gpu5", attrs={})
     assert score_quoted_clues([fact], TAXONOMY) == score_quoted_clues([fact, fact], TAXONOMY)
 
 
-def test_the_command_prints_the_promised_document() -> None:
+def test_command_prints_its_documented_json() -> None:
     document = json.loads(rackmedic("classify", "GPU has fallen off the bus", "--json").stdout)
     assert document["schema"] == 1
     assert document["labels"][0]["label"] == "GPU.BUS.Fallen_Off_Bus"
@@ -77,7 +77,7 @@ def test_the_command_prints_the_promised_document() -> None:
     assert rackmedic("classify", "-", stdin=" ").returncode == 2
 
 
-def test_the_map_of_published_names_leads_to_labels_that_exist() -> None:
+def test_published_names_map_to_existing_labels() -> None:
     assert set(LEAVES.values()) <= set(TAXONOMY.leaves)
     assert set(CATEGORIES.values()) == set(TAXONOMY.list_children(""))
 
@@ -91,20 +91,20 @@ def test_published_incidents_are_ranked_better_than_by_chance(every: int) -> Non
 
 
 def test_a_past_incident_counts_as_recalled_only_from_another_thread() -> None:
-    def past(name: str, label: str, title: str) -> PastIncident:
+    def build_incident(name: str, label: str, title: str) -> PastIncident:
         return PastIncident(name, title, title, label, "", "", source_url=f"https://example.com/{name}")
 
-    told = Told("t", "https://example.com/own", "", "the card fell off the bus", "GPU", "GPU.BUS.Fallen_Off_Bus")
-    own = past("own", told.leaf, told.text)
-    other = past("other", told.leaf, "card lost from the bus")
-    alike = [past(f"alike-{n}", "USER.CODE.Device_Assert", f"the card fell off the bus {n}") for n in (1, 2)]
-    assert recalled([told], TAXONOMY, [own, *alike]) == {}
-    assert recalled([told], TAXONOMY, [own, other])["past_in_first_2"]["right"] == 1
-    missed = recalled([told], TAXONOMY, [own, other, *alike])["past_in_first_2"]
-    assert (missed["right"], missed["of"]) == (1, 1), "of two that are alike and of one label the second says nothing"
+    query = Told("t", "https://example.com/own", "", "the card fell off the bus", "GPU", "GPU.BUS.Fallen_Off_Bus")
+    same_thread = build_incident("own", query.leaf, query.text)
+    same_cause = build_incident("other", query.leaf, "card lost from the bus")
+    similar_texts = [build_incident(f"alike-{n}", "USER.CODE.Device_Assert", f"the card fell off the bus {n}") for n in (1, 2)]
+    assert recalled([query], TAXONOMY, [same_thread, *similar_texts]) == {}
+    assert recalled([query], TAXONOMY, [same_thread, same_cause])["past_in_first_2"]["right"] == 1
+    score_among_similar = recalled([query], TAXONOMY, [same_thread, same_cause, *similar_texts])["past_in_first_2"]
+    assert (score_among_similar["right"], score_among_similar["of"]) == (1, 1), "similar incidents of one label count as one"
 
 
-NONFATAL = [
+NON_FATAL_LINES = [
     "nvidia-nvswitch1: SXid (PCI:0000:06:00.0): 20001, Non-fatal, Link 12 TX Replay Error",
     "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error",
     "nvidia-nvswitch3: SXid (PCI:0000:08:00.0): 19084, Non-fatal, Link 51 AN1 Heartbeat Timeout Error",
@@ -112,25 +112,25 @@ NONFATAL = [
     "NVRM: Xid (PCI:0000:4c:00): 145, RLW_SRC_TRACK Nonfatal XC1 i0 Link 09 (0x00000004 0x00000008 0x00000000 0x00000000 0x00000000 0x00000000)",
     "fabric manager: detected NVSwitch non-fatal error 12028 on device 2",
 ]
-PRINTED = {
+HEALTHY_COUNTERS = {
     "    Remapped Rows\n        Correctable Error : 0\n        Pending : No\n        Remapping Failure Occurred : No": "GPU.MEMORY.",
     "    Retired Pages\n        Single Bit ECC : 0\n        Double Bit ECC : 0\n        Pending Page Blacklist : No": "GPU.MEMORY.",
     "    ECC Errors\n        DRAM Uncorrectable : 0\n        SRAM Uncorrectable : 0": "GPU.MEMORY.",
 }
 
 
-@pytest.mark.parametrize("line", NONFATAL)
-def test_what_is_called_non_fatal_is_not_classed_as_fatal(line: str) -> None:
+@pytest.mark.parametrize("line", NON_FATAL_LINES)
+def test_non_fatal_error_is_not_classified_as_fatal(line: str) -> None:
     assert "Fatal" not in ranked(line)[0][0]
 
 
-@pytest.mark.parametrize("text", PRINTED)
-def test_fields_with_the_values_of_a_healthy_card_speak_for_nothing(text: str) -> None:
-    assert sum(p for label, p in ranked(text) if label.startswith(PRINTED[text])) < 0.3
+@pytest.mark.parametrize("text", HEALTHY_COUNTERS)
+def test_healthy_counters_support_no_memory_fault(text: str) -> None:
+    assert sum(p for label, p in ranked(text) if label.startswith(HEALTHY_COUNTERS[text])) < 0.3
 
 
 @pytest.mark.parametrize("status", ["status=12 opcode=0 len=0 vendor err 129 (Recv)", "status=5 opcode=0 len=0 vendor err 249 (Send)"])
-def test_a_gid_that_stands_in_every_completion_is_no_complaint_about_gids(status: str) -> None:
+def test_gid_in_a_completion_error_does_not_support_a_wrong_gid_index(status: str) -> None:
     line = f"NCCL WARN NET/IB : Got completion from peer 10.0.0.3<50112> with {status} localGid fe80::a1 remoteGids fe80::b7 hca mlx5_6"
     assert dict(ranked(line))["USER.CONFIG.NCCL_IB_GID_INDEX_Wrong"] < 0.8
 
@@ -139,18 +139,18 @@ XID13 = "NVRM: Xid (PCI:0000:4c:00): 13, pid={pid}, name=python3, Graphics SM Wa
 
 
 @pytest.mark.parametrize("places", [[(1, 2)], [(1, 2), (6, 0)], [(1, 2), (1, 2)], [(0, 1), (3, 4), (5, 5), (2, 2)]])
-def test_exceptions_of_one_program_do_not_make_the_gpu_guilty(places: list[tuple[int, int]]) -> None:
+def test_exceptions_of_one_process_are_blamed_on_its_code(places: list[tuple[int, int]]) -> None:
     text = "\n".join(XID13.format(pid=2210, gpc=gpc, tpc=tpc) for gpc, tpc in places)
     assert ranked(text)[0][0] == "USER.CODE.Illegal_Memory_Access"
 
 
-def test_exceptions_of_several_programs_in_one_place_do() -> None:
+def test_exceptions_of_several_processes_on_one_tpc_are_blamed_on_the_gpu() -> None:
     text = "\n".join(XID13.format(pid=pid, gpc=1, tpc=2) for pid in (11, 22, 33))
     assert ranked(text)[0][0] == "GPU.EXECUTION.SM_Exception_Same_TPC"
 
 
 @given(st.lists(st.sampled_from(sorted({word for leaf in TAXONOMY.leaves.values() for word in leaf.words})), min_size=1, max_size=1))
-def test_one_phrase_alone_makes_nothing_sure(words: list[str]) -> None:
+def test_single_phrase_does_not_give_high_probability(words: list[str]) -> None:
     text = f"the job is bad, {words[0]}"
     (label, p), *_ = ranked(text)
     decided = any(
@@ -163,12 +163,12 @@ def test_one_phrase_alone_makes_nothing_sure(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("words", ["exploding gradients", "gradient explodes", "our gradients explode at step 400"])
-def test_what_people_call_a_fault_is_no_error_line(words: str) -> None:
+def test_everyday_name_of_a_fault_does_not_give_high_probability(words: str) -> None:
     assert ranked(f"the job is bad, {words}")[0][1] < 0.9
 
 
 @pytest.mark.parametrize(
-    ("text", "nothing"),
+    ("text", "is_unrelated"),
     [
         *((text, True) for text in ("hello world", "asdf qwerty", "good morning everybody", "lunch at noon?", "thanks a lot")),
         *((text, True) for text in ("the coffee machine is broken", "can you help me", "der Drucker ist leer", "the weather is nice", "…")),
@@ -181,8 +181,8 @@ def test_what_people_call_a_fault_is_no_error_line(words: str) -> None:
         *((text, False) for text in ("Xid 79", XID, "loss is NaN", "disk full", "kein Netz auf gpu-003", "training crashed with OOM")),
     ],
 )
-def test_a_text_that_is_about_nothing_of_ours_matches_nothing(text: str, nothing: bool) -> None:
-    assert matches_nothing(text, ranked(text), TAXONOMY, CHECKS, WHEN) is nothing
+def test_unrelated_text_matches_nothing(text: str, is_unrelated: bool) -> None:
+    assert matches_nothing(text, ranked(text), TAXONOMY, CHECKS, WHEN) is is_unrelated
 
 
 def test_every_published_incident_matches_something() -> None:
@@ -190,7 +190,7 @@ def test_every_published_incident_matches_something() -> None:
     assert [text[:80] for text in texts if matches_nothing(text, ranked(text), TAXONOMY, CHECKS, WHEN)] == []
 
 
-def test_the_command_says_that_nothing_matches() -> None:
+def test_command_reports_that_nothing_matches() -> None:
     ran = rackmedic("classify", "hello world")
     assert (ran.returncode, ran.stdout.strip()) == (0, NO_MATCH_TEXT)
     assert json.loads(rackmedic("classify", "hello world", "--json").stdout)["matches"] is False

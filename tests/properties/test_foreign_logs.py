@@ -128,7 +128,7 @@ async def doors(told: Talk) -> Mapping[str, str]:
         "card": tenant_card.render_tenant_card(view),
         "news": tenant_card.render_update(view),
         "asked": tenant_card.render_progress_answer(view),
-        "again": tenant_card.render_recheck_result(view, broken=True),
+        "again": tenant_card.render_recheck_result(view, tenant_reports_failure=True),
     }
     cards |= {f"answer {kind}": render_answer(kind, view, OURS, ()) for kind in get_args(AnswerKind)}
     closed = build_closed_incident(cast(IncidentState, {**rows.stored, "lifecycle": "closed"}), T0)

@@ -13,26 +13,28 @@ from tests.support.clock import PATIENCE
 from tests.support.redis_server import RealServer
 
 pytest_plugins = ("tests.support.fixtures_redis",)
-EVENTS = 200
-SHARE = {"incidents": 2, "mentions_per_hour": 4}
+STORM_EVENTS = 200
+QUOTA = {"incidents": 2, "mentions_per_hour": 4}
 
 
-async def test_a_storm_of_one_customer_is_a_storm_of_one(tmp_path: Path, durable_server: RealServer) -> None:
+async def test_storm_of_one_tenant_is_stored_and_delays_another_tenant_by_its_quota_at_most(
+    tmp_path: Path, durable_server: RealServer
+) -> None:
     async with (
-        two_customers(tmp_path, durable_server.url, {"tenants": {"acme": SHARE}}) as world,
+        two_customers(tmp_path, durable_server.url, {"tenants": {"acme": QUOTA}}) as world,
         run_bot(world, dict(os.environ), tmp_path / "bot.log"),
         Redis(unix_socket_path=str(durable_server.socket)) as redis,
     ):
         slack = world.slack
         await slack.connected()
-        slack.hub.patience.ack = PATIENCE  # this machine's load says nothing about the bot
+        slack.hub.patience.ack = PATIENCE  # a busy test machine may acknowledge late
         slack.api.rates.set("*", None)
-        threads = await storm(world, EVENTS)
-        other = await first_card(world, 1)
+        threads = await storm(world, STORM_EVENTS)
+        other_tenants_card = await first_card(world, 1)
         await slack.quiet()
-        assert await stored(redis, threads) == EVENTS
-        assert not slack.hub.counts["timeouts"], "nothing was sent twice"
-        assert other.ahead[REPORT] <= SHARE["mentions_per_hour"]
+        assert await stored(redis, threads) == STORM_EVENTS
+        assert not slack.hub.counts["timeouts"], "Slack delivered no event a second time"
+        assert other_tenants_card.ahead[REPORT] <= QUOTA["mentions_per_hour"]
         await slack.wait_for(lambda: all(shown(world, threads, LIVING).values()))
         assert set(shown(world, threads, LIVING).values()) == {1}
         assert max(shown(world, threads, WAITS).values()) == 1

@@ -51,62 +51,62 @@ class SmallDriver(ApprovalDecisions):
         self._ledger = self.ledger
         self._rights = self.rights
 
-    async def _entitled(self, record: ActionRecord, voter: str) -> None:
-        await self.rights.require_full_member(voter)
-        if voter not in await self.rights.list_record_approvers(record):
+    async def _entitled(self, record: ActionRecord, person: str) -> None:
+        await self.rights.require_full_member(person)
+        if person not in await self.rights.list_record_approvers(record):
             raise NotAnApprover
 
     async def cast_vote(
-        self, approval: str, digest: str, voter: str, verdict: VoteVerdict, *, delivery: str, reason: str = ""
+        self, approval: str, digest: str, person: str, verdict: VoteVerdict, *, delivery: str, reason: str = ""
     ) -> ActionRecord:
-        await self._entitled(await self.ledger.get_record(approval), voter)
-        return self._unbroken(await self.ledger.vote(approval, digest, voter, verdict, delivery, reason))
+        await self._entitled(await self.ledger.get_record(approval), person)
+        return self._unbroken(await self.ledger.vote(approval, digest, person, verdict, delivery, reason))
 
     def _unbroken(self, record: ActionRecord) -> ActionRecord:
         if self.breaks:
             raise ZeroDivisionError("a bug")
         return record
 
-    async def approve_actions(self, each: Sequence[tuple[str, str]], voter: str, *, delivery: str) -> list[VoteResult]:
-        await self._entitled(await self.ledger.get_record(each[0][0]), voter)
-        return [await self._each(approval, digest, voter, f"{delivery}.{approval}") for approval, digest in each]
+    async def approve_actions(self, each: Sequence[tuple[str, str]], person: str, *, delivery: str) -> list[VoteResult]:
+        await self._entitled(await self.ledger.get_record(each[0][0]), person)
+        return [await self._each(approval, digest, person, f"{delivery}.{approval}") for approval, digest in each]
 
-    async def _each(self, approval: str, digest: str, voter: str, delivery: str) -> VoteResult:
+    async def _each(self, approval: str, digest: str, person: str, delivery: str) -> VoteResult:
         try:
-            return VoteResult(approval, await self.ledger.vote(approval, digest, voter, "approve", delivery))
+            return VoteResult(approval, await self.ledger.vote(approval, digest, person, "approve", delivery))
         except NotFound as error:
             return VoteResult(approval, None, error)
         except Refused as error:
             return VoteResult(approval, await self.ledger.get_record(approval), error)
 
-    async def propose_again(self, approval: str, digest: str, asker: str) -> ActionRecord:
+    async def propose_again(self, approval: str, digest: str, person: str) -> ActionRecord:
         old = await self.ledger.get_record(approval)
         return await self.propose(replace(old.action, approval=new_approval_id()), old.terms)
 
-    async def edit_action(self, approval: str, digest: str, editor: str, args: Mapping[str, str]) -> ActionRecord:
+    async def edit_action(self, approval: str, digest: str, person: str, args: Mapping[str, str]) -> ActionRecord:
         await self.host_answers.wait()
         old = await self.ledger.get_record(approval)
         if args["bdf"].endswith("ff:00.0"):
             raise BadArgument(f"bdf={args['bdf']!r}: gpu-017 shows no such bdf")
-        wanted = ActionRequest(old.action.remedy, args, old.action.incident, old.action.proves, old.action.devices, editor)
+        wanted = ActionRequest(old.action.remedy, args, old.action.incident, old.action.proves, old.action.devices, person)
         new = build_action(wanted, HOST, HOST, HostIdentity(BOOT), policy=POLICY, catalogue=CATALOGUE)
-        await self.ledger.end_action(approval, Transition.SUPERSEDE, editor, "edited")
+        await self.ledger.end_action(approval, Transition.SUPERSEDE, person, "edited")
         return self._unbroken(await self.propose(new, old.terms))
 
-    async def revoke_action(self, approval: str, digest: str, by: str, why: str) -> ActionRecord:
-        return await self.ledger.end_action(approval, Transition.REVOKE, by, why)
+    async def revoke_action(self, approval: str, digest: str, person: str, reason: str) -> ActionRecord:
+        return await self.ledger.end_action(approval, Transition.REVOKE, person, reason)
 
-    async def resolve_unknown_outcome(self, approval: str, digest: str, human: str, ran: bool, note: str) -> ActionRecord:
-        await self._entitled(await self.ledger.get_record(approval), human)
-        return await self.ledger.reconcile(approval, human, ran, note)
+    async def resolve_unknown_outcome(self, approval: str, digest: str, person: str, ran: bool, note: str) -> ActionRecord:
+        await self._entitled(await self.ledger.get_record(approval), person)
+        return await self.ledger.reconcile(approval, person, ran, note)
 
     async def get_change_allowance(self, incidents: Sequence[str]) -> BrakeHeadroom:
         return await compute_headroom(self.ledger, INVENTORY.groups, incidents)
 
-    async def propose_return(self, incident: str, ladder: str, asker: str) -> ActionRecord:
-        """Return an action unless the fault is gone (`ladder` "gone")."""
+    async def propose_return(self, incident: str, remediation: str, person: str) -> ActionRecord:
+        """Return an action unless the fault is gone (`remediation` "gone")."""
         await self.host_answers.wait()
-        if ladder != "gone":
+        if remediation != "gone":
             raise CannotPropose("It cannot be proposed now: the fault is there: Xid 119 on gpu3.")
         return await self.ledger.get_record((await self.ledger.list_incident_records(incident))[0].approval)
 
@@ -180,7 +180,7 @@ async def goes(wanted: Action) -> DeletePreview | None:
 
 
 @asynccontextmanager
-async def ward(warning: str = "", patience: float = 2.0) -> AsyncIterator[Ward]:
+async def ward(warning: str = "", ack_timeout_seconds: float = 2.0) -> AsyncIterator[Ward]:
     """Open an operators' incident with approvals."""
     made: list[SmallDriver] = []
     clock, evidence = SetClock(), MemoryEvidence()
@@ -207,7 +207,7 @@ async def ward(warning: str = "", patience: float = 2.0) -> AsyncIterator[Ward]:
         made[0].host_answers.set()
         return replace(
             context,
-            approvals=ApprovalServices(made[0], ledger, cards, patience=patience),
+            approvals=ApprovalServices(made[0], ledger, cards, ack_timeout_seconds=ack_timeout_seconds),
         )
 
     async with slack_side(dress) as bot:

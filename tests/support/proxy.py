@@ -5,26 +5,32 @@ from contextlib import asynccontextmanager
 
 from aiohttp import ClientConnectionError, ClientSession, web
 
-OWN = frozenset({"host", "content-length", "connection", "transfer-encoding"})
+REPLACED_HEADERS = frozenset({"host", "content-length", "connection", "transfer-encoding"})
 
 
 @asynccontextmanager
-async def proxy(behind: int) -> AsyncIterator[int]:
-    """Yield the proxy's port; answers 502 while the server behind does not listen."""
+async def proxy(upstream_port: int) -> AsyncIterator[int]:
+    """Yield the proxy's port; answers 502 while nothing listens on the upstream port."""
     async with ClientSession(auto_decompress=False) as session:
 
-        async def passed_on(request: web.Request) -> web.Response:
-            kept = {name: value for name, value in request.headers.items() if name.lower() not in OWN}
-            told = {"X-Forwarded-For": "203.0.113.7", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "rackmedic.example.com"}
-            body, url = await request.read(), f"http://127.0.0.1:{behind}{request.rel_url}"
+        async def forward(request: web.Request) -> web.Response:
+            forwarded_headers = {name: value for name, value in request.headers.items() if name.lower() not in REPLACED_HEADERS}
+            proxy_headers = {
+                "Host": "rackmedic.internal",
+                "X-Forwarded-For": "203.0.113.7",
+                "X-Forwarded-Proto": "https",
+                "X-Forwarded-Host": "rackmedic.example.com",
+            }
+            url = f"http://127.0.0.1:{upstream_port}{request.rel_url}"
+            body = await request.read()
             try:
-                async with session.request(request.method, url, data=body, headers=kept | told | {"Host": "rackmedic.internal"}) as answer:
+                async with session.request(request.method, url, data=body, headers=forwarded_headers | proxy_headers) as answer:
                     return web.Response(status=answer.status, body=await answer.read(), content_type=answer.content_type)
             except ClientConnectionError:
                 return web.Response(status=502)
 
         app = web.Application(client_max_size=4 << 20)
-        app.router.add_route("*", "/{path:.*}", passed_on)
+        app.router.add_route("*", "/{path:.*}", forward)
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
         try:

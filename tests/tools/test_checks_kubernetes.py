@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from deploy.kubernetes.api import KubeApi, serving
 from graph.engine.abnormal_facts import ABNORMAL_RULES
 from tests.support.clock import WallClock
-from tests.support.fakes_kubectl import KUBECTL, MISSING, LooksHere
+from tests.support.fakes_kubectl import KUBECTL, MISSING, LocalReadOnlyTransport
 from tools.checks import CHECKS
 from tools.checks.check_types import Unreadable
 from tools.checks.kubernetes import format_unasked_controller, parse_node, parse_pods
@@ -70,19 +70,19 @@ class TestByTheRealKubectl:
         api.objects.pod("notebook-1", NODE, owner="", gpus=0)
         api.objects.pod("exporter-x", NODE, owner="DaemonSet", namespace="monitoring")
         api.objects.pod("train-1", "another", owner="Job", gpus=8)
-        transport = LooksHere(tmp_path, api)
+        transport = LocalReadOnlyTransport(tmp_path, api)
         answer = await looked(transport)
         assert facts(answer) == {"sched.state": "Ready", "sched.gpus": 8, "sched.pods": ["default/train-0", "default/notebook-1"]}
         pods = next(fact for fact in answer.facts if fact.key == "sched.pods")
         assert (pods.attrs["gpus"], pods.attrs["count"]) == (8, 2)
-        assert (answer.could_not, {host for host, _ in transport.asked}) == ("", {"head"})
+        assert (answer.could_not, {host for host, _ in transport.recorded_commands}) == ("", {"head"})
         assert {(role, verb, what) for role, verb, what in api.asked} == {
             ("rackmedic-looks", "get", "nodes"),
             ("rackmedic-looks", "list", "pods"),
         }
 
     async def test_what_stands_behind_a_cordon_or_an_end_is_the_reason(self, tmp_path: Path, api: KubeApi) -> None:
-        transport = LooksHere(tmp_path, api)
+        transport = LocalReadOnlyTransport(tmp_path, api)
         api.objects.patched(
             NODE, {"spec": {"unschedulable": True, "taints": [{"key": "maintenance", "value": "CHG-204", "effect": "NoSchedule"}]}}
         )
@@ -109,7 +109,7 @@ class TestByTheRealKubectl:
     async def test_a_node_it_does_not_know_an_api_in_trouble_and_a_missing_right_are_three_answers(
         self, tmp_path: Path, api: KubeApi
     ) -> None:
-        transport = LooksHere(tmp_path, api)
+        transport = LocalReadOnlyTransport(tmp_path, api)
         del api.objects.nodes[NODE]
         answer = await looked(transport)
         assert [(fact.key, fact.status) for fact in answer.facts if fact.key == "sched.state"] == [("sched.state", Status.ABSENT)]

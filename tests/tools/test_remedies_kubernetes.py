@@ -9,7 +9,7 @@ import pytest
 
 from deploy.kubernetes.api import KubeApi, serving
 from deploy.kubernetes.objects import DisruptionBudget
-from tests.support.fakes_kubectl import KUBECTL, MISSING, LooksHere, install
+from tests.support.fakes_kubectl import KUBECTL, MISSING, LocalReadOnlyTransport, install
 from tests.support.fakes_nodekit import SHELLS, Node, Said, digest
 from tools.execution.build import ActionRequest, HostIdentity, build_action
 from tools.execution.conditions import read_condition
@@ -178,7 +178,7 @@ def test_only_a_node_name_reaches_kubectl(node: Node, api: KubeApi, name: str) -
 
 
 async def test_where_a_node_stands_is_read_with_the_right_to_look_alone(tmp_path: Path, api: KubeApi) -> None:
-    transport = LooksHere(tmp_path, api)
+    transport = LocalReadOnlyTransport(tmp_path, api)
     assert (await read_drain_status(HOST, transport)).saw == "schedulable"
     api.objects.patched(
         NODE, {"spec": {"unschedulable": True}, "metadata": {"annotations": {"rackmedic/drained": f"rackmedic:{APPROVAL}"}}}
@@ -189,20 +189,20 @@ async def test_where_a_node_stands_is_read_with_the_right_to_look_alone(tmp_path
     del api.objects.pods["default", "train-0"]
     empty = await read_drain_status(HOST, transport)
     assert (empty.ok, empty.saw) == (True, "cordoned and empty")
-    assert {host for host, _ in transport.asked} == {"head"}
+    assert {host for host, _ in transport.recorded_commands} == {"head"}
     assert {role for role, _, _ in api.asked} == {"rackmedic-looks"}
 
 
 async def test_a_mark_without_a_cordon_holds_nothing(tmp_path: Path, api: KubeApi) -> None:
     api.objects.patched(NODE, {"metadata": {"annotations": {"rackmedic/drained": f"rackmedic:{APPROVAL}"}}})
-    transport = LooksHere(tmp_path, api)
+    transport = LocalReadOnlyTransport(tmp_path, api)
     seen = await read_drain_status(HOST, transport)
     assert (seen.ok, seen.saw) == (False, "schedulable")
 
 
 async def test_no_annotation_can_pose_as_a_state(tmp_path: Path, api: KubeApi) -> None:
     """Annotations are untrusted: a mark is parsed after the state, and only as a whole."""
-    transport = LooksHere(tmp_path, api)
+    transport = LocalReadOnlyTransport(tmp_path, api)
     for text in ("\ncordoned by rackmedic:apr-0", "rackmedic:apr-0\nschedulable", "x"):
         api.objects.patched(NODE, {"spec": {"unschedulable": True}, "metadata": {"annotations": {"rackmedic/drained": text}}})
         action = build_action(
@@ -214,7 +214,7 @@ async def test_no_annotation_can_pose_as_a_state(tmp_path: Path, api: KubeApi) -
 
 async def test_what_cannot_be_read_is_neither_so_nor_not(tmp_path: Path, api: KubeApi) -> None:
     api.broken = True
-    seen = await read_drain_status(HOST, LooksHere(tmp_path, api))
+    seen = await read_drain_status(HOST, LocalReadOnlyTransport(tmp_path, api))
     assert seen.ok is None
     assert seen.saw
 

@@ -99,18 +99,18 @@ async def _handle_stop(services: OpenWorkServices, payload: Payload, reason: str
     """Stop all remedies and announce it."""
     who, user = await _authorize_command(services, payload, "stop")
     async with guard_store(), translate_ledger_errors():
-        await require_approvals(services.context).book.stop(who, reason)
+        await require_approvals(services.context).brakes.stop(who, reason)
     return await _announce_to_operators(services, payload, brakes.render_stop_notice(await services.context.people.get_name(user), reason))
 
 
 async def _handle_resume(services: OpenWorkServices, payload: Payload, group: str) -> Card:
     """Resume remedies; with a group, reset its breaker."""
     who, user = await _authorize_command(services, payload, "resume")
-    book = require_approvals(services.context).book
+    ledger_brakes = require_approvals(services.context).brakes
     async with guard_store(), translate_ledger_errors():
-        if group and group not in (await book.get_brake_status()).breakers:
+        if group and group not in (await ledger_brakes.get_brake_status()).breakers:
             raise Refusal(NO_SUCH_BREAKER)
-        await (book.reset_breaker(group, who) if group else book.resume(who))
+        await (ledger_brakes.reset_breaker(group, who) if group else ledger_brakes.resume(who))
     return await _announce_to_operators(services, payload, brakes.render_resume_notice(await services.context.people.get_name(user), group))
 
 

@@ -74,4 +74,4 @@ async def _is_worked_on(services: MessageServices, incident: str) -> bool:
 async def _has_active_action(services: MessageServices, incident: str) -> bool:
     if services.context.approvals is None:
         return False
-    return any(record.state in ACTIVE_STATES for record in await services.context.approvals.book.list_incident_records(incident))
+    return any(record.state in ACTIVE_STATES for record in await services.context.approvals.brakes.list_incident_records(incident))

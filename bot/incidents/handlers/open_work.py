@@ -112,7 +112,7 @@ async def list_pending_actions(services: OpenWorkServices, voter: str = "") -> l
         )
         rows = [
             row
-            for found in await asyncio.gather(*(_list_incident_pending(services, services.context.approvals.book, i) for i in ids))
+            for found in await asyncio.gather(*(_list_incident_pending(services, services.context.approvals.brakes, i) for i in ids))
             for row in found
         ]
     mine = [row for row in rows if not voter or can_still_approve(row.record, voter)]
@@ -124,7 +124,7 @@ async def get_brake_status(services: OpenWorkServices) -> BrakeStatus | None:
     if services.context.approvals is None:
         return None
     async with guard_store(), translate_ledger_errors():
-        status = await services.context.approvals.book.get_brake_status()
+        status = await services.context.approvals.brakes.get_brake_status()
     _, _, user = status.stopped_by.partition(":")
     return replace(status, stopped_by=await services.context.people.get_name(user)) if user else status
 

@@ -81,7 +81,7 @@ def render_answer(kind: AnswerKind, view: TenantView, hosts: Sequence[str], unkn
         case "why":
             return tenant_card.render_explanation(view)
         case "why_when":
-            return tenant_card.render_explanation(view, when=True)
+            return tenant_card.render_explanation(view, include_duration=True)
         case "pressed":
             return tenant_card.render_progress_answer(view, get_phrase("answer_pressed", view.language))
         case "machines":

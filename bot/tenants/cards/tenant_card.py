@@ -28,8 +28,9 @@ STAGE_MARKS: Mapping[str, str] = {
     "proved": "✅",
     "closed": "✅",
 }
-FINISHED_STATES = ("proved", "closed")  # Nothing is left to wait for.
-MAX_HOSTS_CHARS = 300  # Of a list of hosts.
+FINISHED_STATES = ("proved", "closed")  # no further change is expected
+MAX_HOSTS_CHARS = 300  # of a list of hosts
+MAX_NAMES_CHARS = 300  # of a list of file, job or host names that the tenant gave
 MAX_EXCLUDE_LINE_CHARS = 2100  # characters per piece of the `--exclude` line
 MAX_EXCLUDE_LINES = 4  # pieces
 
@@ -65,22 +66,30 @@ def render_update(view: TenantView) -> Card:
     return blocks.build_card(words, [blocks.section((f"{_get_mark(view)} {words}",), *_format_unread_files(view))])
 
 
-def is_news(view: TenantView, stands: str, before: str, *, broken: bool) -> bool:
-    """Return whether the status is news. If the tenant says that it fails (`broken`), a proved end is not repeated."""
-    if stands == before or (stands == "received/" and not before):
+def should_announce(view: TenantView, status: str, last_announced_status: str, *, tenant_reports_failure: bool) -> bool:
+    """Return whether the tenant has to be told the status.
+
+    A status that did not change is not announced, nor is the first one while the report is only received. If the tenant
+    reports a failure after the end was announced, the same end is not announced again.
+    """
+    if status == last_announced_status:
         return False
-    return not (broken and view.state in FINISHED_STATES and before.endswith(f"/{view.state}"))
+    if status == "received/" and not last_announced_status:
+        return False
+    was_end_announced = view.state in FINISHED_STATES and last_announced_status.endswith(f"/{view.state}")
+    return not (tenant_reports_failure and was_end_announced)
 
 
-def render_recheck_result(view: TenantView, *, broken: bool) -> Card:
-    """Render that a recheck changed nothing. Offer a person if it still fails (`broken`) without a finding."""
-    if broken and (view.state in FINISHED_STATES or (view.stage == "healthy" and not view.state)):
+def render_recheck_result(view: TenantView, *, tenant_reports_failure: bool) -> Card:
+    """Render that a recheck changed nothing. Offer a person if the tenant reports a failure and nothing was found."""
+    if tenant_reports_failure and (view.state in FINISHED_STATES or (view.stage == "healthy" and not view.state)):
         words = get_phrase("again_nothing", view.language)
         person = blocks.button(get_phrase("button_person", view.language), PERSON_ACTION_ID, encode_button_value(view.incident))
         return blocks.build_card(
             words, [blocks.section((f"{STAGE_MARKS['received']} {words}",), *_format_unread_files(view)), blocks.actions(person)]
         )
-    words, questions = get_phrase("again_before", view.language), _format_questions(view) if view.stage == "asked" else []
+    words = get_phrase("again_before", view.language)
+    questions = _format_questions(view) if view.stage == "asked" else []
     return blocks.build_card(
         words,
         [blocks.section((f"{STAGE_MARKS['received']} {words}",), (_format_progress(view)[0],), *questions, *_format_unread_files(view))],
@@ -91,32 +100,36 @@ def has_open_reminder(view: TenantView) -> bool:
     return view.stage == "asked" and view.reminded
 
 
-def render_progress_answer(view: TenantView, *before: str) -> Card:
-    """Render the status, and that the duration is unknown while it is unfinished. `before`: lines above it."""
+def render_progress_answer(view: TenantView, *lines_above: str) -> Card:
+    """Render the status, and that the duration is unknown while it is unfinished."""
     first, *more = _format_progress(view)
-    return render_text_card(*before, f"{_get_mark(view)} {first}", *more)
+    return render_text_card(*lines_above, f"{_get_mark(view)} {first}", *more)
 
 
 def _format_progress(view: TenantView) -> list[str]:
-    words = get_phrase(f"state_{view.state}", view.language) if view.state else get_phrase(view.stage, view.language)
-    return [words, *([get_phrase("how_long", view.language)] if view.state and view.state not in FINISHED_STATES else [])]
+    lines = [get_phrase(f"state_{view.state}" if view.state else view.stage, view.language)]
+    if view.state and view.state not in FINISHED_STATES:
+        lines.append(get_phrase("how_long", view.language))
+    return lines
 
 
-def render_text_card(*words: str) -> Card:
-    return blocks.build_card(" ".join(words), [blocks.section(*((line,) for line in words))])
+def render_text_card(*lines: str) -> Card:
+    return blocks.build_card(" ".join(lines), [blocks.section(*((line,) for line in lines))])
 
 
-def render_explanation(view: TenantView, *, when: bool = False) -> Card:
-    """Render causes with the job's own lines, or the stage without causes. `when`: also answer how long it takes."""
+def render_explanation(view: TenantView, *, include_duration: bool = False) -> Card:
+    """Render causes with the job's own lines, or the stage without causes. `include_duration`: also say how long it takes."""
     head = get_phrase("why", view.language) if view.causes else get_phrase(view.stage, view.language)
     rows: list[Block] = []
     for cause in view.causes:
         location = f" ({fold_host_names(cause.hosts)[:MAX_HOSTS_CHARS]})" if cause.hosts else ""
         rows.append(blocks.section((bold(cause.said.title), location), (cause.said.words,)))
-        rows += [blocks.section((bold(get_phrase("shows", view.language)),)), blocks.code_section(cause.shows)] if cause.shows else []
-    after = _format_duration_answer(view) if when else []
-    lines = [blocks.section(*((line,) for line in after))] if after else []
-    return blocks.build_card(" ".join((head, *after)), [blocks.line_section(head), *rows, *lines])
+        if cause.shows:
+            rows += [blocks.section((bold(get_phrase("shows", view.language)),)), blocks.code_section(cause.shows)]
+    duration_lines = _format_duration_answer(view) if include_duration else []
+    if duration_lines:
+        rows.append(blocks.section(*((line,) for line in duration_lines)))
+    return blocks.build_card(" ".join((head, *duration_lines)), [blocks.line_section(head), *rows])
 
 
 def _format_duration_answer(view: TenantView) -> list[str]:
@@ -132,8 +145,10 @@ def render_operator_message(words: str, language: str) -> Card:
 
 def build_operator_draft(view: TenantView) -> str:
     """Return a draft from what the tenant's card says; empty if it says nothing."""
-    rows = [words for cause in view.causes for words in _build_cause_draft(cause)]
-    return "\n".join([*rows, *([get_phrase(f"state_{view.state}", view.language)] if view.causes and view.state else [])])
+    lines = [line for cause in view.causes for line in _build_cause_draft(cause)]
+    if view.causes and view.state:
+        lines.append(get_phrase(f"state_{view.state}", view.language))
+    return "\n".join(lines)
 
 
 def _build_cause_draft(cause: TenantCause) -> list[str]:
@@ -141,7 +156,10 @@ def _build_cause_draft(cause: TenantCause) -> list[str]:
     fix = None if cause.ours else cause.said.fix
     lines = [f"{cause.said.words}{location}"]
     if fix:
-        lines += [fix.change, *([cause.block] if cause.block else []), fix.works]
+        lines.append(fix.change)
+        if cause.block:
+            lines.append(cause.block)
+        lines.append(fix.works)
     return lines
 
 
@@ -231,8 +249,8 @@ def _render_rest(view: TenantView) -> list[Block]:
     if view.stage in ("healthy", "people"):
         lines.append((get_phrase(_get_next_phrase_id(view), view.language),))
     lines += _format_unknown_names(view)
-    small = blocks.context((f"{get_phrase('ticket', view.language)} ", code(view.incident)))
-    return [*([blocks.section(*lines)] if lines else []), small]
+    ticket_line = blocks.context((f"{get_phrase('ticket', view.language)} ", code(view.incident)))
+    return [blocks.section(*lines), ticket_line] if lines else [ticket_line]
 
 
 def _get_next_phrase_id(view: TenantView) -> str:
@@ -247,7 +265,9 @@ def _format_questions(view: TenantView) -> list[Line]:
 
 def _format_unread_files(view: TenantView) -> list[Line]:
     """Name unread files; also in own messages, because the tenant waits for their result."""
-    return [(get_phrase("unread", view.language, names=", ".join(view.unread)[:MAX_HOSTS_CHARS]),)] if view.unread else []
+    if not view.unread:
+        return []
+    return [(get_phrase("unread", view.language, names=", ".join(view.unread)[:MAX_NAMES_CHARS]),)]
 
 
 def _format_unknown_names(view: TenantView) -> list[Line]:
@@ -256,23 +276,26 @@ def _format_unknown_names(view: TenantView) -> list[Line]:
         ("unknown_job", view.unknown_job),
         ("could_not_look", fold_host_names(view.silent)),
     )
-    return [
-        *((get_phrase(id_, view.language, names=names[:MAX_HOSTS_CHARS]),) for id_, names in rows if names),
-        *_format_unread_files(view),
-    ]
+    lines: list[Line] = [(get_phrase(id_, view.language, names=names[:MAX_NAMES_CHARS]),) for id_, names in rows if names]
+    return lines + _format_unread_files(view)
 
 
 def _render_buttons(view: TenantView) -> list[Block]:
     if view.stage == "received":
         return []
-    value, words = encode_button_value(view.incident), view.language
-    broken_button = blocks.button(get_phrase("button_broken", words), BROKEN_ACTION_ID, value)
-    works = blocks.button(get_phrase("button_works", words), WORKS_ACTION_ID, value)
-    person = blocks.button(get_phrase("button_person", words), PERSON_ACTION_ID, value)
-    sure = blocks.confirm(
-        get_phrase("button_withdraw", words), get_phrase("sure_withdraw", words), get_phrase("yes", words), get_phrase("no", words)
-    )
-    back = blocks.button(get_phrase("button_withdraw", words), WITHDRAW_ACTION_ID, value, ask=sure)
-    buttons = [broken_button, works] if view.state in ("", *FINISHED_STATES) else [broken_button]
-    people = [] if view.state or view.stage == "people" else [person]
-    return [blocks.actions(*buttons, *people, *([] if view.withdrawn or view.state in FINISHED_STATES else [back]))]
+    value, language = encode_button_value(view.incident), view.language
+    is_finished = view.state in FINISHED_STATES
+    buttons = [blocks.button(get_phrase("button_broken", language), BROKEN_ACTION_ID, value)]
+    if not view.state or is_finished:
+        buttons.append(blocks.button(get_phrase("button_works", language), WORKS_ACTION_ID, value))
+    if not view.state and view.stage != "people":
+        buttons.append(blocks.button(get_phrase("button_person", language), PERSON_ACTION_ID, value))
+    if not view.withdrawn and not is_finished:
+        confirmation = blocks.confirm(
+            get_phrase("button_withdraw", language),
+            get_phrase("sure_withdraw", language),
+            get_phrase("yes", language),
+            get_phrase("no", language),
+        )
+        buttons.append(blocks.button(get_phrase("button_withdraw", language), WITHDRAW_ACTION_ID, value, ask=confirmation))
+    return [blocks.actions(*buttons)]

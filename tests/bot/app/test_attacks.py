@@ -246,7 +246,7 @@ async def test_the_kill_switch_is_pulled_over_a_port_that_is_besieged() -> None:
         assert approvals is not None
         asked = {"command": "/rackmedic", "text": "stop looking at the racks", "team_id": TEAM, "channel_id": OPS, "user_id": "U0PRIYA"}
         status, _ = await door.post(urlencode(asked | {"trigger_id": "1.2.3"}).encode(), kind=FORM)
-        assert (status, (await approvals.book.get_brake_status()).stopped_by) == (200, f"{TEAM}:U0PRIYA")
+        assert (status, (await approvals.brakes.get_brake_status()).stopped_by) == (200, f"{TEAM}:U0PRIYA")
         async with ClientSession() as http, http.get(f"http://127.0.0.1:{health_port}/readyz") as answer:
             assert (answer.status, await answer.text()) == (200, "ready\n")
         assert held(strangers) <= server_room.LIMITS.connections + health_room.LIMITS.connections

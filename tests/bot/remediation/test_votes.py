@@ -481,7 +481,7 @@ async def test_a_deleted_card_is_not_posted_again(place: Ward) -> None:
 
 
 async def test_an_edit_that_the_host_must_be_asked_about_goes_on_after_slack_has_its_answer() -> None:
-    async with ward(patience=0.05) as place:
+    async with ward(ack_timeout_seconds=0.05) as place:
         record = await place.ask()
         for bdf, word in (("0000:ff:00.0", "shows no such bdf"), ("0000:c7:00.0", "")):
             place.driver.host_answers.clear()
@@ -510,7 +510,7 @@ async def test_a_bug_behind_a_counted_vote_claims_nothing_about_hosts(place: War
 
 
 async def test_a_bug_behind_an_edit_that_took_its_time_is_told_too() -> None:
-    async with ward(patience=0.05) as place:
+    async with ward(ack_timeout_seconds=0.05) as place:
         record = await place.ask()
         place.driver.breaks = True
         place.driver.host_answers.clear()

@@ -266,7 +266,7 @@ def test_a_file_of_theirs_that_was_not_read_is_said_and_one_of_ours_is_not(why: 
     for card in (
         tenant_card.render_tenant_card(view),
         tenant_card.render_update(view),
-        *(tenant_card.render_recheck_result(view, broken=broken) for broken in (True, False)),
+        *(tenant_card.render_recheck_result(view, tenant_reports_failure=reports) for reports in (True, False)),
     ):
         said = json.dumps([card.text, card.blocks])
         assert ("I could not read core" in said) is (side == TENANT_SIDE)

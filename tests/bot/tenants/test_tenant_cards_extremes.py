@@ -66,7 +66,7 @@ def cards(name: str, hosts: int, language: str) -> dict[str, Card]:
     for number, view in enumerate(views(name, hosts, language)):
         told[f"living {number}"], told[f"moved {number}"] = tenant_card.render_tenant_card(view), tenant_card.render_update(view)
         told[f"why {number}"], told[f"asked {number}"] = (
-            tenant_card.render_explanation(view, when=True),
+            tenant_card.render_explanation(view, include_duration=True),
             tenant_card.render_progress_answer(view, name or "–"),
         )
     for kind in get_args(answers.AnswerKind):

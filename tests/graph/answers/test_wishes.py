@@ -1,5 +1,5 @@
-"""Requested actions become cards that another person approves, or are refused with a reason; a person's word is stored
-beside the facts.
+"""Requests in a thread: a requested action is proposed for approval or refused with a reason; corrections, closing and
+reported fixes are stored beside the facts.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,13 +22,13 @@ from tools.fleet.fleet import Fleet
 pytestmark = pytest.mark.slow
 
 
-CLOCKS = {"id": "G17", "node": "gpu-003", "gpu": 5, "t": -420}  # clocks locked low: visible in nvidia-smi, never logged
-FOUND = "GPU.BUS.Fallen_Off_Bus"
+LOCKED_CLOCKS = {"id": "G17", "node": "gpu-003", "gpu": 5, "t": -420}  # clocks locked low: visible in nvidia-smi, not logged
+DIAGNOSED_LABEL = "GPU.BUS.Fallen_Off_Bus"
 
 
 @dataclass
-class Dark:
-    """A fleet that no longer answers."""
+class UnreachableFleet:
+    """A fleet whose hosts do not answer any check."""
 
     fleet: Fleet
     clock: str = "virtual"
@@ -41,14 +41,14 @@ class Dark:
     async def run_checks(
         self, incident: str, asks: Sequence[CheckRequest], seen: AnswerCallback | None = None, *, fresh: bool = False
     ) -> FleetAnswers:
-        lost = [
-            CheckAnswer(ask.host, ask.check, (build_unobserved_fact(ask.check, Status.TIMEOUT, "no answer", ask.host),), 1.0, "no answer")
-            for ask in asks
-        ]
-        return FleetAnswers(tuple(lost), 1.0, 1.0)
+        answers: list[CheckAnswer] = []
+        for request in asks:
+            fact = build_unobserved_fact(request.check, Status.TIMEOUT, "no answer", request.host)
+            answers.append(CheckAnswer(request.host, request.check, (fact,), 1.0, "no answer"))
+        return FleetAnswers(tuple(answers), 1.0, 1.0)
 
 
-async def test_a_drain_that_nothing_asks_for_is_refused_with_the_reason() -> None:
+async def test_drain_of_a_healthy_host_is_refused_with_the_reason() -> None:
     talk = await Talk.about()
     before = (await talk.rows()).remediations
     answer = await talk.says("drain gpu-002")
@@ -57,9 +57,9 @@ async def test_a_drain_that_nothing_asks_for_is_refused_with_the_reason() -> Non
     assert (await talk.rows()).remediations == before
 
 
-async def test_a_drain_of_a_host_that_could_not_be_looked_at_is_refused_with_the_reason() -> None:
+async def test_drain_of_an_unobserved_host_is_refused_with_the_reason() -> None:
     talk = await Talk.about()
-    talk.ports = replace(talk.ports, fleet=Dark(talk.ports.fleet))  # type: ignore[arg-type]  # the part of Fleet that is used
+    talk.ports = replace(talk.ports, fleet=UnreachableFleet(talk.ports.fleet))  # type: ignore[arg-type]  # the part of Fleet that is used
     await talk.says("recheck gpu-002")
     before = (await talk.rows()).remediations
     answer = await talk.says("drain gpu-002")
@@ -70,7 +70,7 @@ async def test_a_drain_of_a_host_that_could_not_be_looked_at_is_refused_with_the
     assert (await talk.rows()).remediations == before
 
 
-async def test_what_is_up_for_decision_already_is_not_put_up_twice() -> None:
+async def test_pending_remediation_is_not_proposed_twice() -> None:
     talk = await Talk.about()
     before = (await talk.rows()).remediations
     for text in ("drain gpu-003", "reboot gpu-003"):
@@ -79,7 +79,7 @@ async def test_what_is_up_for_decision_already_is_not_put_up_twice() -> None:
     assert len(await talk.put_up()) == 1
 
 
-async def test_a_remediation_ended_by_people_is_proposed_again_on_request_and_the_requester_may_not_approve() -> None:
+async def test_stopped_remediation_is_proposed_again_and_names_its_requester() -> None:
     talk = await Talk.about()
     await talk.says("stop")
     assert await talk.put_up() == []
@@ -114,7 +114,7 @@ async def test_a_remediation_ended_by_people_is_proposed_again_on_request_and_th
         "run nccl1 on gpu-001 and gpu-002, keep gpu-003 free",
     ],
 )
-async def test_a_host_that_a_wish_spares_is_not_put_up(text: str) -> None:
+async def test_excluded_host_is_not_proposed(text: str) -> None:
     talk = await Talk.about()
     await talk.says("stop")
     answer = await talk.says(text, user="U7")
@@ -125,14 +125,14 @@ async def test_a_host_that_a_wish_spares_is_not_put_up(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["drain gpu-003, all its jobs are dead", "drain gpu-003: all 8 GPUs hang", "drain gpu-003, it does not answer"]
 )
-async def test_words_for_other_things_than_hosts_do_not_hold_up_a_wish(text: str) -> None:
+async def test_all_and_it_in_a_reason_do_not_block_a_drain_request(text: str) -> None:
     talk = await Talk.about()
     await talk.says("stop")
     await talk.says(text, user="U7")
     assert [row.target for row in await talk.put_up()] == ["gpu-003"]
 
 
-async def test_a_test_that_needs_idle_gpus_is_put_up_and_never_run() -> None:
+async def test_load_test_is_proposed_once_and_not_run_without_approval() -> None:
     talk = await Talk.about()
     answer = await talk.says("run nccl1 on gpu-001 and gpu-002", user="U7")
     assert "nccl1 on gpu-[001-002]" in answer
@@ -141,18 +141,18 @@ async def test_a_test_that_needs_idle_gpus_is_put_up_and_never_run() -> None:
     before = (await talk.rows()).remediations
     await talk.says("run nccl1 on gpu-001 and gpu-002")
     await talk.asks(Intent.RUN_CHECK, check="nccl2", hosts=("gpu-001",))
-    assert (await talk.rows()).remediations == before, "neither twice nor between fewer than two hosts"
+    assert (await talk.rows()).remediations == before, "neither a second time nor with fewer than two hosts"
     assert talk.ran == []
 
 
-async def test_typed_approval_is_no_approval() -> None:
+async def test_typed_approval_approves_nothing() -> None:
     talk = await Talk.about()
     before = (await talk.rows()).remediations
     assert (await talk.says("approve")).startswith(USE_BUTTON_TEXT)
     assert (await talk.rows()).remediations == before
 
 
-async def test_nothing_that_was_not_done_is_undone() -> None:
+async def test_undo_without_an_executed_action_changes_nothing() -> None:
     talk = await Talk.about()
     before = (await talk.rows()).remediations
     answer = await talk.says("undo that")
@@ -161,33 +161,33 @@ async def test_nothing_that_was_not_done_is_undone() -> None:
     assert (await talk.rows()).remediations == before
 
 
-async def test_another_cause_by_a_persons_word_takes_back_what_was_up_for_decision() -> None:
+async def test_correction_to_another_cause_withdraws_the_pending_remediation() -> None:
     talk = await Talk.about()
     answer = await talk.says("no, it was the cable", user="U7")
-    assert talk.ports.taxonomy.titles[FOUND] in answer, "what was seen stays beside the person's word"
-    assert "gpu-003" in answer.splitlines()[1], "what is taken back is named"
+    assert talk.ports.taxonomy.titles[DIAGNOSED_LABEL] in answer, "the diagnosed cause is named beside the correction"
+    assert "gpu-003" in answer.splitlines()[1], "the withdrawn remediation is named"
     rows = await talk.rows()
     assert rows.correction is not None
     assert (rows.correction.label, rows.correction.by) == ("INTERCONNECT.IB", "U7")
     assert await talk.put_up() == []
 
 
-async def test_the_found_cause_by_a_persons_word_changes_nothing() -> None:
+async def test_correction_to_the_diagnosed_cause_is_a_confirmation() -> None:
     talk = await Talk.about()
-    answer = await talk.asks(Intent.CORRECT, labels=(FOUND,))
+    answer = await talk.asks(Intent.CORRECT, labels=(DIAGNOSED_LABEL,))
     assert "confirmed" in answer
-    assert talk.ports.taxonomy.titles[FOUND] in answer
+    assert talk.ports.taxonomy.titles[DIAGNOSED_LABEL] in answer
     assert len(await talk.put_up()) == 1
 
 
-async def test_a_doubt_is_never_noted_as_a_confirmation() -> None:
+async def test_doubt_is_not_recorded_as_a_confirmation() -> None:
     talk = await Talk.about()
     answer = await talk.says("I don't think it is the GPU.")
     assert "confirmed" not in answer
     assert "something else" in answer
 
 
-async def test_closing_is_no_hand_off_and_can_be_taken_back() -> None:
+async def test_closed_incident_has_no_ticket_and_can_be_reopened() -> None:
     talk = await Talk.about()
     answer = await talk.says("close, it was the cable")
     assert answer.startswith("Closed: InfiniBand.")
@@ -197,7 +197,7 @@ async def test_closing_is_no_hand_off_and_can_be_taken_back() -> None:
     assert (await talk.rows()).lifecycle == "open"
 
 
-async def test_an_incident_closed_by_form_is_reopened_without_a_ticket() -> None:
+async def test_incident_closed_by_form_is_reopened_without_a_ticket() -> None:
     talk = await Talk.about()
     await talk.presses("close", label="GPU.BUS.Fallen_Off_Bus", root_cause="riser")
     assert "\nState: closed.\n" in await talk.says("status")
@@ -212,7 +212,7 @@ async def test_an_incident_closed_by_form_is_reopened_without_a_ticket() -> None
     assert (rows.lifecycle, rows.ticket and (rows.ticket.handed, rows.ticket.state)) == ("handed_off", (True, "open"))
 
 
-async def test_who_is_on_it_is_who_said_so_or_was_named() -> None:
+async def test_owner_is_the_person_who_took_the_incident_or_was_assigned() -> None:
     talk = await Talk.about()
     assert "U7" not in await talk.says("who is on it?")
     await talk.says("I take it", user="U7")
@@ -222,7 +222,7 @@ async def test_who_is_on_it_is_who_said_so_or_was_named() -> None:
     assert (await talk.rows()).ticket is None
 
 
-async def test_quiet_has_an_end() -> None:
+async def test_pause_ends_after_two_hours() -> None:
     talk = await Talk.about()
     await talk.asks(Intent.PAUSE)
     until = (await talk.rows()).quiet_until
@@ -230,43 +230,43 @@ async def test_quiet_has_an_end() -> None:
     assert (until - talk.stage.clock.now()).total_seconds() == 7200
 
 
-async def test_whether_it_is_safe_has_three_answers() -> None:
+async def test_safety_answer_is_not_safe_safe_or_unsure() -> None:
     talk = await Talk.about(FAULT, modifiers=["R6(check=smi, how=timeout)@gpu-002"])
     assert (await talk.says("is it safe to restart the job?")).startswith(f"{NOT_SAFE_PREFIX} gpu-003:")
     assert (await talk.says("is it safe to use gpu-001?")).startswith(f"{SAFE_PREFIX} gpu-001: ")
     assert (await talk.says("is it safe to use gpu-002?")).startswith(f"{UNSURE_PREFIX} for gpu-002: ")
 
 
-async def test_what_ended_a_job_and_is_over_speaks_against_no_machine_and_against_no_new_start() -> None:
+async def test_past_job_failure_leaves_its_hosts_and_a_restart_safe() -> None:
     talk = await Talk.about({"id": "O06", "node": ["gpu-001", "gpu-002", "gpu-003", "gpu-004"], "t": -420})
-    for asks, hosts in (("can i put gpu-002 back to work", "gpu-002"), ("is it safe to restart the job?", "gpu-[001-004]")):
-        answer = await talk.says(asks)
+    for question, hosts in (("can i put gpu-002 back to work", "gpu-002"), ("is it safe to restart the job?", "gpu-[001-004]")):
+        answer = await talk.says(question)
         assert answer.startswith(f"{SAFE_PREFIX} {hosts}: ")
         report = (await talk.rows()).report
         assert report
         assert talk.ports.taxonomy.titles[report.root_causes[0].label] in answer
 
 
-async def test_what_ends_a_job_each_time_speaks_against_the_job_alone() -> None:
+async def test_recurring_job_failure_makes_a_restart_unsafe_but_not_the_host() -> None:
     talk = await Talk.about({"id": "U05", "node": ["gpu-001", "gpu-002", "gpu-003", "gpu-004"], "t": -420})
     assert (await talk.says("is it safe to restart the job?")).startswith(FAILS_AGAIN_PREFIX)
     assert (await talk.says("can i put gpu-002 back to work")).startswith(f"{SAFE_PREFIX} gpu-002: ")
 
 
-async def test_what_an_approval_would_do_is_told_from_the_tables() -> None:
+async def test_approval_preview_lists_action_precondition_verification_and_next_step() -> None:
     talk = await Talk.about()
     answer = await talk.says("what happens if I approve?")
-    first, holds, proof, then, *_ = answer.splitlines()
-    assert "Drain gpu-003" in first
-    assert "slurm-controller" in first
-    assert "gpu5" in holds, "the fault must still be there"
-    assert "sched" in proof
-    assert "Reboot" in then
+    action, precondition, verification, next_step, *_ = answer.splitlines()
+    assert "Drain gpu-003" in action
+    assert "slurm-controller" in action
+    assert "gpu5" in precondition, "the fault must still be there"
+    assert "sched" in verification
+    assert "Reboot" in next_step
     assert answer.endswith(NOTHING_RUNS_TEXT)
     assert "button" in await talk.says("who may approve?")
 
 
-async def test_what_works_again_by_a_persons_word_is_looked_at_where_it_was_decided_and_only_there() -> None:
+async def test_reported_fix_is_checked_only_on_the_diagnosed_host() -> None:
     talk = await Talk.about()
     answer = await talk.asks(Intent.FIXED)
     assert "(gpu-003/gpu5)" in answer.splitlines()[0]
@@ -275,8 +275,8 @@ async def test_what_works_again_by_a_persons_word_is_looked_at_where_it_was_deci
     assert (await talk.rows()).lifecycle != "closed"
 
 
-async def test_what_is_mended_by_a_persons_word_and_by_a_look_is_closed_and_its_card_taken_back() -> None:
-    talk = await Talk.about(CLOCKS)
+async def test_reported_fix_confirmed_by_a_check_closes_the_incident_and_withdraws_its_remediation() -> None:
+    talk = await Talk.about(LOCKED_CLOCKS)
     assert len(await talk.put_up()) == 1
     talk.stage.cluster.heal("gpu-003")
     answer = await talk.says("it works again")
@@ -285,24 +285,24 @@ async def test_what_is_mended_by_a_persons_word_and_by_a_look_is_closed_and_its_
     assert ((await talk.rows()).lifecycle, await talk.put_up()) == ("closed", [])
 
 
-async def test_what_is_still_broken_though_what_was_found_is_gone_asks_for_what_is_seen() -> None:
-    talk = await Talk.about(CLOCKS)
+async def test_still_broken_after_the_fault_is_gone_asks_for_symptoms() -> None:
+    talk = await Talk.about(LOCKED_CLOCKS)
     talk.stage.cluster.heal("gpu-003")
     answer = await talk.says("still broken")
     assert answer.splitlines()[-1].partition("?")[1], "it asks what is seen now"
     assert (await talk.rows()).lifecycle != "closed"
 
 
-async def test_what_could_not_be_looked_at_again_is_not_called_mended() -> None:
-    talk = await Talk.about(CLOCKS)
+async def test_reported_fix_on_an_unreachable_host_does_not_close_the_incident() -> None:
+    talk = await Talk.about(LOCKED_CLOCKS)
     talk.stage.cluster.heal("gpu-003")
-    talk.ports = replace(talk.ports, fleet=Dark(talk.ports.fleet))  # type: ignore[arg-type]  # the part of Fleet that the graph uses
+    talk.ports = replace(talk.ports, fleet=UnreachableFleet(talk.ports.fleet))  # type: ignore[arg-type]  # the part of Fleet that the graph uses
     answer = await talk.says("it works again")
     assert answer.startswith("Could not look")
     assert (await talk.rows()).lifecycle != "closed"
 
 
-async def test_a_test_without_a_named_host_is_not_guessed() -> None:
+async def test_load_test_without_a_host_is_not_proposed() -> None:
     talk = await Talk.about()
     before = await talk.put_up()
     await talk.asks(Intent.RUN_CHECK, check="nccl1")
@@ -311,7 +311,7 @@ async def test_a_test_without_a_named_host_is_not_guessed() -> None:
     assert [row.target for row in await talk.put_up() if row not in before] == ["gpu-001,gpu-002,gpu-004"]
 
 
-async def test_what_people_say_it_was_not_is_put_up_again_only_when_they_wish_for_it() -> None:
+async def test_remediation_of_a_corrected_cause_is_proposed_again_only_on_request() -> None:
     talk = await Talk.about()
     await talk.says("no, it was the cable")
     await talk.asks(Intent.STILL_BROKEN)

@@ -20,8 +20,8 @@ async def _get_state(request: web.Request) -> web.Response:
 
 
 async def _get_faults(request: web.Request) -> web.Response:
-    of = request.app[CLUSTER]
-    return web.json_response({"faults": of.faults_catalogue(), "difficulties": of.difficulties(), "nodes": list(of.hosts)})
+    cluster = request.app[CLUSTER]
+    return web.json_response({"faults": cluster.faults_catalogue(), "difficulties": cluster.difficulties(), "nodes": list(cluster.hosts)})
 
 
 async def _get_node(request: web.Request) -> web.Response:
@@ -42,13 +42,13 @@ async def _break_node(request: web.Request) -> web.Response:
         return _refuse(str(error))
     if not isinstance(fault, str) or nodes is None or not isinstance(args, dict) or not (gpu is None or isinstance(gpu, int)):
         return _refuse("fault and node must be text, gpu a number, args a mapping")
+    cluster = request.app[CLUSTER]
+    fault_args = {str(name): value for name, value in args.items() if name not in ("t", "gpu", "node")}
     try:
-        made = request.app[CLUSTER].break_(
-            fault, nodes, gpu, **{str(name): value for name, value in args.items() if name not in ("t", "gpu", "node")}
-        )
+        made = cluster.break_(fault, nodes, gpu, **fault_args)
     except SimulationRefusal as error:
         return _refuse(str(error))
-    return web.json_response({"ok": True, "made": made, "state": request.app[CLUSTER].state_summary()})
+    return web.json_response({"ok": True, "made": made, "state": cluster.state_summary()})
 
 
 def _expand_nodes(node: object) -> str | list[str] | None:
@@ -60,27 +60,29 @@ def _expand_nodes(node: object) -> str | list[str] | None:
 
 async def _heal_node(request: web.Request) -> web.Response:
     """`{"node": "gpu-003"}`, or nothing for all nodes and modifiers."""
+    cluster = request.app[CLUSTER]
     node = (await _read_body(request)).get("node")
-    everything = node in (None, "", "*")
+    heal_all = node in (None, "", "*")
     try:
-        request.app[CLUSTER].heal(None if everything else str(node))
-        if everything:
-            request.app[CLUSTER].make_hard(())
+        cluster.heal(None if heal_all else str(node))
+        if heal_all:
+            cluster.make_hard(())
     except SimulationRefusal as error:
         return _refuse(str(error))
-    return web.json_response({"ok": True, "state": request.app[CLUSTER].state_summary()})
+    return web.json_response({"ok": True, "state": cluster.state_summary()})
 
 
 async def _set_modifiers(request: web.Request) -> web.Response:
     """`{"modifiers": ["R2(lines=3000)@gpu-003", …]}` replaces the active modifiers."""
+    cluster = request.app[CLUSTER]
     rows = (await _read_body(request)).get("modifiers")
     if not isinstance(rows, list) or not all(isinstance(row, str) for row in rows):
         return _refuse('modifiers must be a list of texts such as "R2(lines=3000)@gpu-003"')
     try:
-        request.app[CLUSTER].make_hard(rows)
+        cluster.make_hard(rows)
     except SimulationRefusal as error:
         return _refuse(str(error))
-    return web.json_response({"ok": True, "state": request.app[CLUSTER].state_summary()})
+    return web.json_response({"ok": True, "state": cluster.state_summary()})
 
 
 async def _write_case(request: web.Request) -> web.Response:
@@ -113,11 +115,12 @@ def _replace_surrogates(value: object) -> str:
 
 async def _restart_job(request: web.Request) -> web.Response:
     """Restart the job; refused while it runs or a node is down."""
+    cluster = request.app[CLUSTER]
     try:
-        request.app[CLUSTER].next_run()
+        cluster.next_run()
     except SimulationRefusal as error:
         return _refuse(str(error))
-    return web.json_response({"ok": True, "state": request.app[CLUSTER].state_summary()})
+    return web.json_response({"ok": True, "state": cluster.state_summary()})
 
 
 async def _read_body(request: web.Request) -> dict[str, Any]:
@@ -136,9 +139,15 @@ def build_control_app(cluster: Cluster) -> web.Application:
     """Return the app: GET /state, /faults, /node; POST /break, /heal, /modify, /case, /job."""
     app = web.Application()
     app[CLUSTER] = cluster
-    reads = [web.get("/state", _get_state), web.get("/faults", _get_faults), web.get("/node", _get_node)]
-    makes = [web.post("/break", _break_node), web.post("/heal", _heal_node), web.post("/modify", _set_modifiers)]
-    app.add_routes([*reads, *makes, web.post("/case", _write_case), web.post("/job", _restart_job)])
+    get_routes = [web.get("/state", _get_state), web.get("/faults", _get_faults), web.get("/node", _get_node)]
+    post_routes = [
+        web.post("/break", _break_node),
+        web.post("/heal", _heal_node),
+        web.post("/modify", _set_modifiers),
+        web.post("/case", _write_case),
+        web.post("/job", _restart_job),
+    ]
+    app.add_routes(get_routes + post_routes)
     return app
 
 

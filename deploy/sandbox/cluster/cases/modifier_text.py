@@ -21,38 +21,41 @@ _ARGUMENT_PATTERN = re.compile(r"""\s*([A-Za-z_]\w*)\s*=\s*("(?:[^"\\]|\\.)*"|'[
 
 
 class BadModifier(ValueError):
-    """It is not of the form, names nothing known, or has an argument that means nothing."""
+    """The text has the wrong form, an unknown id, or an invalid argument."""
 
 
 def read_modifier(text: object) -> Modifier:
     """Parse a modifier. Raises BadModifier for an unknown kind or argument."""
-    found = _MODIFIER_PATTERN.fullmatch(text) if isinstance(text, str) else None
-    if not found:
+    match = _MODIFIER_PATTERN.fullmatch(text) if isinstance(text, str) else None
+    if not match:
         raise BadModifier(f"{text!r:.120} is not of the form ID(key=value, …)@host")
-    number, host = found[1], found[3] or ""
-    if number not in MODIFIER_IDS and number not in CONTROLS:
-        raise BadModifier(f"there is no modifier {number}")
-    args = _parse_arguments(found[2] or "")
+    modifier_id, host = match[1], match[3] or ""
+    if modifier_id not in MODIFIER_IDS and modifier_id not in CONTROLS:
+        raise BadModifier(f"there is no modifier {modifier_id}")
+    args = _parse_arguments(match[2] or "")
     if "@" in args.get("check", ""):
         args["check"], _, host = args["check"].partition("@")
-    wrong = [f"{name}={args[name]}" for owner, name, fits in _ARGUMENT_CHECKS if owner == number and name in args and not fits(args[name])]
-    if wrong:
-        raise BadModifier(f"{', '.join(wrong)} is not understood")
-    if number == "R6" and "check" not in args:
+    invalid_args: list[str] = []
+    for owner_id, name, is_valid in _ARGUMENT_CHECKS:
+        if owner_id == modifier_id and name in args and not is_valid(args[name]):
+            invalid_args.append(f"{name}={args[name]}")
+    if invalid_args:
+        raise BadModifier(f"{', '.join(invalid_args)} is not understood")
+    if modifier_id == "R6" and "check" not in args:
         raise BadModifier("R6 needs check=")
-    return Modifier(number, args, host)
+    return Modifier(modifier_id, args, host)
 
 
 def _parse_arguments(inner: str) -> dict[str, str]:
     args, rest = dict[str, str](), inner
     while rest.strip():
-        found = _ARGUMENT_PATTERN.match(rest)
-        if not found:
+        match = _ARGUMENT_PATTERN.match(rest)
+        if not match:
             raise BadModifier(f"cannot read the arguments from {rest.strip()[:40]!r}")
-        value = found[2].strip()
+        value = match[2].strip()
         quoted = len(value) > 1 and value[0] in ("'", '"') and value[-1] == value[0]
-        args[found[1]] = value[1:-1] if quoted else value
-        rest = rest[found.end() :]
+        args[match[1]] = value[1:-1] if quoted else value
+        rest = rest[match.end() :]
     return args
 
 
