@@ -115,6 +115,18 @@ def require_offered(named: Iterable[Any], among: Collection[Any], what: str) -> 
             raise BadAnswer(f"{what} {str(label)[:60]!r} was not among those offered")
 
 
+def select_offered(named: Sequence[str], among: Collection[str], what: str) -> tuple[str, ...]:
+    """Return the named values without repetition. Where none were offered the schema cannot forbid them, so they are dropped.
+
+    Raises:
+        BadAnswer: A value is not among those offered.
+    """
+    if not among:
+        return ()
+    require_offered(named, among, what)
+    return tuple(dict.fromkeys(named))
+
+
 def build_object_schema(**properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return an object with exactly these properties, all required."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}

@@ -38,6 +38,7 @@ from graph.model.answers import (
     build_object_schema,
     parse_answer,
     require_offered,
+    select_offered,
 )
 from graph.model.budget import Budget, InMemorySpendStore, SpendStore, TokenPrice, estimate_tokens, find_price
 from graph.model.endpoint import MAX_OUTPUT_TOKENS, ChatEndpoint, EndpointFailure, OpenAIEndpoint
@@ -166,7 +167,7 @@ class ModelReasoner:
         def read(raw: str) -> ReportExtraction:
             answer = parse_answer(ReadAnswer, raw)
             require_offered(answer.symptoms, SYMPTOMS, "symptom")
-            require_offered(answer.hosts, names, "host")
+            answer = answer.model_copy(update={"hosts": list(select_offered(answer.hosts, names, "host"))})
             require_offered([answer.category], CATEGORIES, "category")
             require_offered([cause.cause for cause in answer.causes], ids, "cause")
             return build_extraction(answer, material)
@@ -267,13 +268,11 @@ class ModelReasoner:
         def read(raw: str) -> IntentGuess:
             answer = parse_answer(IntentAnswer, raw)
             require_offered([answer.intent], choices.intents, "intent")
-            require_offered(answer.hosts, names, "host")
-            require_offered(answer.labels, choices.labels, "cause")
+            named_hosts = select_offered(answer.hosts, names, "host")
+            named_labels = select_offered(answer.labels, choices.labels, "cause")
             require_offered([answer.check], ["", *choices.checks], "check")
             require_offered([answer.remedy], ["", *choices.remedies], "remedy")
-            return IntentGuess(
-                answer.intent, remove_duplicates(answer.hosts), remove_duplicates(answer.labels), answer.check, answer.remedy
-            )
+            return IntentGuess(answer.intent, named_hosts, named_labels, answer.check, answer.remedy)
 
         return await self._ask(incident, "intent", question, shape, read)
 
