@@ -47,19 +47,14 @@ ASSIGNS: Final = frozenset(_ASSIGNING_WORDS.split())
 ASKED_BACK: Final = frozenset({Intent.RUN_CHECK, Intent.WISH_REMEDY, Intent.RUN_GUIDE, Intent.ASSIGN})
 MAX_LABELS = 8
 MAX_REPORT_WORDS = 25  # Of a request for the report; longer texts mention reports.
-LIKELY, LIKELY_POLITE, LIKELY_POLITE_QUESTION = (
-    0.1,
-    0.3,
-    0.5,
-)  # Least probability of an intent that only answers; of small talk; as a question.
+LIKELY = 0.1  # Least probability of an intent that only answers.
+LIKELY_POLITE, LIKELY_POLITE_QUESTION = 0.3, 0.5  # Of thanks and small talk; where the sentence asks or requests.
 LIKELY_NAMELESS = 0.35  # Of one of `ASKED_BACK` that names nothing.
 LIKELY_TO_ACT_AS_QUESTION, LIKELY_REPORT = 0.6, 0.6  # Of one that acts, where the sentence is a question; of a request for the report.
-LIKELY_TO_ACT, LIKELY_TO_ACT_STATEMENT = 0.3, 0.4  # Of one that acts; where the sentence neither asks nor requests.
+LIKELY_TO_ACT = 0.3  # Of one that acts.
 LIKELY_NEWS, LIKELY_NAMELESS_NEWS = 0.5, 0.8  # Of new facts that name a machine, a fault or a cause; of others.
 NEWS_AGREED = 0.3  # Of new facts, where the report's parser finds some.
 SHOWN_AGREED = 0.05  # The same, where it quotes an error or tells of damage that is seen.
-# Where “asks for nothing” is at most this share of it, an act needs only this probability.
-CLEAR_SHARE, LIKELY_TO_ACT_CLEARLY = 0.35, 0.25
 CERTAIN = 0.9  # From here on even words that no phrase has may act.
 # So many times as likely as “asks for nothing” must an intent be: that of a question, of another sentence, and one that acts.
 NOTHING_TO_ANSWER, NOTHING_TO_ANSWER_STATEMENT, NOTHING_TO_ACT = 0.3, 0.5, 1.0
@@ -252,10 +247,7 @@ def _is_likely(row: IntentCandidate, ranked: Sequence[IntentCandidate], *, news:
     if row.score < _weigh_best(row, ranked):  # What it more likely means was refused, so it does not act.
         return False
     known = row.score >= CERTAIN or any(map(_names_anything, row.clauses))
-    threshold = _get_threshold(row, news=news)
-    if row.intent is not Intent.NEW_FACTS and not is_only_asked(row.intent, row.clauses) and nothing <= row.score * CLEAR_SHARE:
-        threshold = min(threshold, LIKELY_TO_ACT_CLEARLY)
-    return known and row.score >= max(threshold, nothing * NOTHING_TO_ACT)
+    return known and row.score >= max(_get_threshold(row, news=news), nothing * NOTHING_TO_ACT)
 
 
 def _names_anything(clause: Clause) -> bool:
@@ -284,7 +276,7 @@ def _get_threshold(row: IntentCandidate, *, news: bool) -> float:
         return CERTAIN if len(row.clauses) > 1 else LIKELY_TO_ACT_AS_QUESTION
     if row.intent is Intent.REPORT:  # People speak of many reports.
         return LIKELY_REPORT
-    return LIKELY_TO_ACT if _wants_something(row.clauses) else LIKELY_TO_ACT_STATEMENT
+    return LIKELY_TO_ACT
 
 
 def _names_something(named: NamedEntities) -> bool:

@@ -20,7 +20,6 @@ from graph.model.answer_values import (
     build_objections,
     merge_extractions,
     merge_objections,
-    remove_duplicates,
 )
 from graph.model.answers import (
     INTEGER_SCHEMA,

@@ -299,7 +299,7 @@ async def test_an_idea_names_only_what_was_offered(opened: Opened, sandbox: Sand
 
 async def test_a_host_named_where_none_was_offered_is_dropped_and_the_answer_kept(opened: Opened, sandbox: SandboxModel) -> None:
     guess = {"intent": "status", "hosts": ["gpu-017"], "labels": ["GPU.MADE_UP"], "check": "", "remedy": ""}
-    sandbox.script.next += [{"answer": guess}, {"answer": said(hosts=["gpu-017"])}]
+    sandbox.script.next += [{"answer": guess}, said(hosts=["gpu-017"])]
     choices = IntentChoices({"status": "what is known"}, (), (), (), ())
     assert await opened().classify_intent("inc-1", "how is gpu-017?", choices) == IntentGuess("status")
     extraction = await opened().extract_report("inc-1", MATERIAL, [], {OFF_BUS: "GPU lost"})
