@@ -36,8 +36,10 @@ Opened = Callable[..., Shaped]
 async def opened() -> AsyncIterator[Opened]:
     every: list[Shaped] = []
 
-    def make(server: RealModel, seconds: float = LONG, shape: Any = terse, most_out: int = SHORT) -> Shaped:
-        every.append(Shaped(OpenAIEndpoint(server.url, "", MODEL, seconds=seconds, max_output_tokens=most_out, pause=at_once), shape))
+    def make(server: RealModel, seconds: float = LONG, shape: Any = terse, max_output_tokens: int = SHORT) -> Shaped:
+        every.append(
+            Shaped(OpenAIEndpoint(server.url, "", MODEL, seconds=seconds, max_output_tokens=max_output_tokens, pause=at_once), shape)
+        )
         return every[-1]
 
     yield make
