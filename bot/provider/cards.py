@@ -73,7 +73,7 @@ def render_provider_message(ticket: str, text: str) -> Card:
 
 
 def render_update(view: ProviderTicketView) -> Card:
-    """Render a new state as a message of its own, because Slack notifies nobody of an edit."""
+    """Render a new state as a message of its own, because Slack sends no notification for an edit."""
     if view.is_for_this_site:
         mark, status = "🛠", TENANT_CAUSE_TEXT
     else:

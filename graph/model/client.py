@@ -166,7 +166,7 @@ class ModelReasoner:
         def read(raw: str) -> ReportExtraction:
             answer = parse_answer(ReadAnswer, raw)
             require_offered(answer.symptoms, SYMPTOMS, "symptom")
-            answer = answer.model_copy(update={"hosts": list(select_offered(answer.hosts, names, "host"))})
+            answer.hosts = list(select_offered(answer.hosts, names, "host"))
             require_offered([answer.category], CATEGORIES, "category")
             require_offered([cause.cause for cause in answer.causes], ids, "cause")
             return build_extraction(answer, material)
@@ -219,7 +219,7 @@ class ModelReasoner:
             answer = parse_answer(ExploreAnswer, raw)
             for idea in answer.ideas:
                 require_offered(idea.cites, range(len(lines)), "finding")
-                require_offered(idea.hosts, hosts, "host")
+                idea.hosts = list(select_offered(idea.hosts, hosts, "host"))
                 require_offered(idea.looks, ids["Looks"], "look")
                 require_offered([idea.branch], ["", *ids["Branches"]], "branch")
             return build_ideas(answer, material)

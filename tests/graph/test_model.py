@@ -305,6 +305,12 @@ async def test_a_host_named_where_none_was_offered_is_dropped_and_the_answer_kep
     extraction = await opened().extract_report("inc-1", MATERIAL, [], {OFF_BUS: "GPU lost"})
     assert isinstance(extraction, ReportExtraction)
     assert extraction.hosts == ()
+    sandbox.script.next.append(
+        {"answer": {"ideas": [an_idea(title="A bent pin", cause="x", cites=[0], hosts=["gpu-017"])], "questions": []}}
+    )
+    ideas = await opened().propose_ideas("inc-1", MATERIAL, ["Xid 79"], IdeaChoices((), {}, {}))
+    assert isinstance(ideas, Ideas)
+    assert ideas.ideas[0].hosts == ()
 
 
 async def test_neither_an_idea_nor_a_question_is_an_answer_that_cannot_be_used(opened: Opened, sandbox: SandboxModel) -> None:

@@ -1,4 +1,4 @@
-"""The fingerprint of an incident: its hosts, job and alert, by which a second report of it is recognised."""
+"""Compute the fingerprint of an incident from its hosts, job and alert. A second report of the same incident has the same fingerprint."""
 
 import hashlib
 import re

@@ -116,7 +116,7 @@ class SlackReportPublisher:
         await self._pending_edits.retry_pending(origin, incident, render_card)
 
     def _needs_notice(self, state: IncidentState, report: Report) -> bool:
-        """Return whether long checks would end with an edit only, of which Slack notifies nobody."""
+        """Return whether long checks would end with an edit only, for which Slack sends no notification."""
         view = IncidentView(state)
         has_own_message = bool(report.actions or report.reply) or view.ticket is not None
         return not has_own_message and view.stats.makespan_seconds >= NOTICE_AFTER_SECONDS

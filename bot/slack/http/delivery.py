@@ -34,7 +34,7 @@ class NotSlack(Exception):
 
 
 class FixedClock(SlackClock):
-    """The time at which the request came. The verifier accepts signatures within five minutes of it."""
+    """A clock that stands at the arrival of a request. The verifier accepts signatures within five minutes of that time."""
 
     def __init__(self, at: datetime) -> None:
         self._at = at

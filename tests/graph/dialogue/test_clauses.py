@@ -7,6 +7,7 @@ import pytest
 from graph.dialogue.clauses import split_clauses
 from graph.dialogue.intents import Intent
 from graph.dialogue.read import parse_message
+from graph.dialogue.vetoes import ACTING
 from tests.graph.test_conversation import NAMES, NOW
 
 
@@ -40,8 +41,19 @@ def test_a_request_to_a_colleague_is_none_to_the_bot(text: str) -> None:
     assert parse_message(text, NAMES, NOW).intent is Intent.NOT_UNDERSTOOD
 
 
-def test_a_remedy_command_with_a_question_mark_asks() -> None:
-    assert parse_message("did we drain gpu-002?", NAMES, NOW).intent is not Intent.WISH_REMEDY
+@pytest.mark.parametrize("text", ["drain gpu-002?", "reboot gpu-002?", "did we drain gpu-002?"])
+def test_a_remedy_with_a_question_mark_is_only_asked(text: str) -> None:
+    assert parse_message(text, NAMES, NOW).intent is not Intent.WISH_REMEDY
+
+
+@pytest.mark.parametrize("text", ['haha "it works again"', "lol close it", "hahaha drain gpu-002"])
+def test_a_joke_requests_nothing(text: str) -> None:
+    assert parse_message(text, NAMES, NOW).intent not in ACTING
+
+
+@pytest.mark.parametrize("text", ["gpu-099 is dead as well", "It says GPU 5, but my rank 5 runs on gpu-001. Are you sure it is gpu-003?"])
+def test_what_is_less_likely_than_another_reading_does_not_act(text: str) -> None:
+    assert parse_message(text, NAMES, NOW).intent not in (Intent.WIDEN, Intent.NARROW)
 
 
 @pytest.mark.parametrize(

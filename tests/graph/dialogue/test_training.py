@@ -15,7 +15,7 @@ from graph.dialogue.train import CLASSIFIERS, PHRASES_FOLDER, compute_digest, co
 
 MARGIN = 1e-6  # Processors round differently, so the weights need not be the same bytes.
 SAMPLED, SAMPLED_LABELS = 10, 3  # Each tenth phrase of so many labels is in the sample.
-MOST_BYTES = {"intents": 800_000, "tenant_requests": 200_000}
+MAX_BYTES = {"intents": 800_000, "tenant_requests": 200_000}
 LABELS = {"intents": {*Intent}, "tenant_requests": {*TenantRequest, NO_REQUEST}}
 each_classifier = pytest.mark.parametrize("name", CLASSIFIERS)
 
@@ -25,7 +25,7 @@ def test_weights_were_trained_from_these_phrases(name: str) -> None:
     shipped = load_weights(get_weights_path(name))
     assert shipped.digest == compute_digest(), "run python -m graph.dialogue.train"
     assert set(shipped.labels) == LABELS[name]
-    assert get_weights_path(name).stat().st_size <= MOST_BYTES[name]
+    assert get_weights_path(name).stat().st_size <= MAX_BYTES[name]
 
 
 @each_classifier
