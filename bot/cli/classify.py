@@ -11,7 +11,7 @@ from bot.cli.command_runtime import print_text
 from bot.cli.safe_console import build_text_table, open_table_console
 from bot.settings import Settings
 from graph.extraction.text_classifier import blend_rankings, matches_nothing, rank_labels_by_text
-from graph.model.reasoner import DeclinedAnswer, PromptMaterial, ReportExtraction
+from graph.model.reasoner import DeclinedAnswer, PromptMaterial, ReadingChoices, ReportExtraction
 from kb.history.label_ranking import LabelRanker
 from kb.redact import redact
 from kb.taxonomy.taxonomy import Taxonomy
@@ -31,7 +31,7 @@ async def classify_text(settings: Settings, text: str, max_labels: int, *, as_js
     reading = None if by_rules else await _read_with_model(settings, redacted_text, taxonomy)
     nothing = not isinstance(reading, ReportExtraction) and matches_nothing(redacted_text, ranked, taxonomy, checks, now)
     if isinstance(reading, ReportExtraction):
-        ranked = blend_rankings(ranked, reading.causes)
+        ranked = blend_rankings(ranked, reading.causes, fits_none=bool(reading.outside))
     without = reading.reason if isinstance(reading, DeclinedAnswer) else ""
     if as_json:
         print_text(
@@ -57,9 +57,8 @@ async def _read_with_model(settings: Settings, said: str, taxonomy: Taxonomy) ->
     if model is None:
         return None
     try:
-        return await model.extract_report(
-            MODEL_BUDGET_KEY, PromptMaterial(said), (), {label: taxonomy.get_title(label) for label in taxonomy.leaves}
-        )
+        titles = {label: taxonomy.get_title(label) for label in taxonomy.leaves}
+        return await model.extract_report(MODEL_BUDGET_KEY, PromptMaterial(said), ReadingChoices((), titles))
     finally:
         await model.aclose()
 

@@ -137,8 +137,16 @@ def _normalize_scores(scores: Mapping[str, float]) -> list[tuple[str, float]]:
     return [(label, mass[label] / total) for label in sorted(mass, key=lambda label: (-mass[label], label))]
 
 
-def blend_rankings(ranked: Sequence[tuple[str, float]], causes: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Return every label with its probability, best first. `ranked`: by rules, sum 1; `causes`: the model's few."""
+def blend_rankings(
+    ranked: Sequence[tuple[str, float]], causes: Sequence[tuple[str, float]], *, fits_none: bool = False
+) -> list[tuple[str, float]]:
+    """Return every label with its probability, best first. `ranked`: by rules, sum 1; `causes`: the model's few.
+
+    Where the model says that no label fits (`fits_none`), what it leaves open does not go to the rules, and the sum is below 1.
+    """
+    if fits_none and causes:
+        model_only = dict.fromkeys((label for label, _ in ranked), 0.0) | dict(causes)
+        return sorted(model_only.items(), key=lambda row: (-row[1], row[0]))
     cause_weights = dict(causes)
     most = max(1.0, sum(cause_weights.values()))
     model: Mapping[str, float] = {label: p / most for label, p in cause_weights.items()}

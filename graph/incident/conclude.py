@@ -214,13 +214,15 @@ def _build_diagnosis(context: IncidentContext, assessment: Assessment, graph_con
     likely_cause = None
     if outcome in ("abstained", "no_fault") and not turn.cut:
         likely_cause = find_likely_cause(context, assessment, graph_context.taxonomy)
+    if likely_cause and likely_cause.by == "reading":
+        outcome = "abstained"  # a likely cause is open: "no fault" would deny it
     next_step = _choose_next_step(assessment, roots, outcome, questions)
     if other_causes and not own_causes:
         next_step = _render_elsewhere_step(assessment, other_causes[0])
     report = Report(
         item=context.item.id,
         outcome=outcome,
-        headline=build_headline(context, assessment, outcome, own_causes, hosts_summary),
+        headline=build_headline(context, assessment, outcome, own_causes, hosts_summary, likely_cause),
         root_causes=roots,
         ruled_out=tuple(
             cause.model_copy(update={"evidence": (), "checks": (), "because": cause.because[:MAX_REASON_CHARS]})

@@ -49,6 +49,7 @@ class TurnState:
     # the running guide and its progress (`graph.incident.guide_run`, as stored)
     guide: Mapping[str, Any] = field(default_factory=dict)
     asked_model: tuple[str, ...] = ()
+    rereads: bool = False  # checks run that the model asked for, after which it reads the findings again
     without_model: str = ""
     again: int = 0  # how often the checks were repeated, as some faults are intermittent
     cut: str = ""  # kind of the item that ended the checks early: stop or news

@@ -11,7 +11,7 @@ from graph.context import GraphContext
 from graph.engine.assessment import Assessment
 from graph.incident.context import IncidentContext, TurnState
 from graph.incident.likely_causes import is_possible
-from graph.incident.prompt_material import MAX_OFFERED_LABELS, build_material, list_corrections, list_finding_lines
+from graph.incident.prompt_material import build_material, list_corrections, list_finding_lines
 from graph.incident.questions import list_logs, list_questions
 from graph.model.reasoner import DeclinedAnswer, Idea, IdeaChoices, Objection
 from graph.state import Conjecture, Exploration
@@ -20,6 +20,7 @@ from tools.inventory.host_ranges import fold_host_names
 MAX_ROUNDS = 3  # turns that propose ideas before people take over
 MAX_REQUESTS = 24  # checks per round of ideas
 MAX_CITED_CHARS = 160
+MAX_CORRECTED_LABELS = 40  # likeliest labels of which earlier human corrections are shown
 MAX_RULED_OUT = 12  # ruled-out causes shown to the model
 # From this probability of a label only a check is missing, so no ideas are sought.
 MIN_KNOWN_PROBABILITY = 0.7
@@ -45,9 +46,8 @@ async def explore_causes(context: IncidentContext, assessment: Assessment, graph
     is_over = turn.asked_model.count(EXPLORE_QUESTION) > 1 or (previous_exploration.rounds >= MAX_ROUNDS and not is_continued)
     if graph_context.model is None or is_over or _is_known_already(turn, assessment):
         return ExplorationResult(asking_turn, previous_exploration)
-    corrections = list_corrections(context, list(assessment.label_verdicts)[:MAX_OFFERED_LABELS], graph_context)
-    lines = list_finding_lines(assessment, corrections)
-    material = await build_material(context.brief, list_logs(context), context, graph_context)
+    lines = list_finding_lines(assessment, list_corrections(context, list(assessment.label_verdicts)[:MAX_CORRECTED_LABELS], graph_context))
+    material = await build_material(context.brief, list_logs(context), context, graph_context, assessment)
     answer = await graph_context.model.propose_ideas(context.id, material, lines, _build_idea_choices(context, assessment, graph_context))
     if isinstance(answer, DeclinedAnswer):
         return ExplorationResult(asking_turn.with_model_declined(answer.reason), previous_exploration)

@@ -16,7 +16,7 @@ from graph.incident.host_findings import (
     render_old_events,
 )
 from graph.incident.run_checks import TURN_ENDING_KINDS
-from graph.report import HostsSummary
+from graph.report import HostsSummary, UnprovenCause
 from graph.state import DiagnosisOutcome, Hypothesis
 from tools.fact import Status
 from tools.inventory.host_ranges import fold_host_names
@@ -32,12 +32,15 @@ def build_headline(
     outcome: DiagnosisOutcome,
     roots: Sequence[Hypothesis],
     hosts_summary: HostsSummary | None,
+    likely_cause: UnprovenCause | None = None,
 ) -> str:
-    """Return one sentence about the causes on the hosts asked about.
+    """Return one sentence about the causes on the hosts asked about, or about a cause that a reading finds likely.
 
     Before it come quoted hosts that are unknown, and hosts that answer although they were reported as unreachable.
     """
     headline = _build_headline_text(context, assessment, outcome, roots, hosts_summary)
+    if likely_cause and likely_cause.by == "reading":
+        headline = f"{render_likely_cause(likely_cause, assessment)} {headline}"
     if not context.turn.unknown:
         headline = f"{describe_unknown_writers(context)} {headline}".strip()
     if roots or context.turn.cut:
@@ -85,6 +88,25 @@ def _build_headline_text(
         return f"No fault found: {report_texts.format_coverage(context.stats)}, nothing abnormal{note}."
     reason = assessment.why_unsure[0] if assessment.why_unsure else "nothing was decisive"
     return f"No cause proven: {report_texts.format_coverage(context.stats)}; {reason}{_format_more_uploaded(assessment)}."
+
+
+def render_likely_cause(cause: UnprovenCause, assessment: Assessment) -> str:
+    """Return the likely cause and what would decide it."""
+    taxonomy = assessment.reference.taxonomy
+    return f"Likely, not proven: {taxonomy.get_title(cause.label)}. {describe_deciding_check(cause.label, assessment)}"
+
+
+def describe_deciding_check(label: str, assessment: Assessment) -> str:
+    """Return what would prove or refute a cause: a check that failed or has not run, else the leaf's next step."""
+    verdict = assessment.label_verdicts.get(label)
+    leaf = assessment.reference.taxonomy.get_leaf(label)
+    if verdict and verdict.unobserved_checks:
+        return f"Not observed: {verdict.unobserved_checks[0]}."
+    ran = {check for _, check in assessment.coverage.asked}
+    missing = [check for check in (*leaf.checks, *leaf.confirms) if check in assessment.reference.checks and check not in ran]
+    if missing:
+        return f"`{missing[0]}` would tell."
+    return f"To find out: {leaf.next_step[0].lower()}{leaf.next_step[1:]}" if leaf.next_step else "No check of mine can show it."
 
 
 def _has_only_unknown_targets(context: IncidentContext) -> bool:

@@ -6,12 +6,11 @@ It is shown as unproven and never acted on.
 from graph.engine.assessment import Assessment
 from graph.engine.priors import rank_labels_by_words
 from graph.incident.context import IncidentContext
-from graph.incident.prompt_material import MAX_OFFERED_LABELS
 from graph.report import UnprovenCause
 from kb.taxonomy.taxonomy import Taxonomy
 
 MIN_LIKELY_PROBABILITY = 0.5  # from this probability by the model, a label is named
-MAX_LABELS_BY_WORDS = 16  # labels offered to the model because of the report's words, even if no check can show them
+MAX_LABELS_BY_WORDS = 16  # labels offered first because of the report's words
 MAX_REASON_CHARS = 160
 
 
@@ -22,19 +21,20 @@ def is_possible(label: str, assessment: Assessment) -> bool:
 
 
 def list_offered_labels(context: IncidentContext, assessment: Assessment, taxonomy: Taxonomy) -> dict[str, str]:
-    """Return the labels that the model may choose, each with its title and why checks do not show it."""
-    labels_by_words = rank_labels_by_words(taxonomy, context.brief, MAX_LABELS_BY_WORDS)
-    suggested_labels = [label for label in labels_by_words if is_possible(label, assessment)]
-    possible_labels = [verdict.label for verdict in assessment.label_verdicts.values() if verdict.verdict != "rejected"]
-    labels = list(dict.fromkeys((*suggested_labels, *possible_labels)))[:MAX_OFFERED_LABELS]
-    return {label: f"{taxonomy.get_title(label)}{_format_absence(label, assessment)}" for label in labels}
+    """Return the title of every label, likeliest first: the report's words, then the assessment, then those no check can show."""
+    by_words = rank_labels_by_words(taxonomy, context.brief, MAX_LABELS_BY_WORDS)
+    possible = [label for label, verdict in assessment.label_verdicts.items() if verdict.verdict != "rejected"]
+    labels = dict.fromkeys((*by_words, *possible, *taxonomy.leaves))
+    return {label: taxonomy.get_title(label) for label in labels}
 
 
-def _format_absence(label: str, assessment: Assessment) -> str:
-    verdict = assessment.label_verdicts.get(label)
-    if verdict is None:
-        return " (no look can show it)"
-    return f" ({verdict.because[:MAX_REASON_CHARS]})" if verdict.verdict == "rejected" else ""
+def list_ruled_out(assessment: Assessment) -> list[str]:
+    """Return the contradicted labels, each with the reason."""
+    return [
+        f"{verdict.label}: {verdict.because[:MAX_REASON_CHARS]}"
+        for verdict in assessment.label_verdicts.values()
+        if not is_possible(verdict.label, assessment)
+    ]
 
 
 def find_likely_cause(context: IncidentContext, assessment: Assessment, taxonomy: Taxonomy) -> UnprovenCause | None:

@@ -5,7 +5,7 @@ finally the reporter is asked.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -27,23 +27,20 @@ from graph.incident.context import (
     load_incident_context,
 )
 from graph.incident.exploration import explore_causes
+from graph.incident.findings_reading import get_brief_update, read_findings, trim_priors
 from graph.incident.guides import lacks_requested_guide, plan_guided_checks
-from graph.incident.likely_causes import list_offered_labels
 from graph.incident.narrow_recheck import is_narrow_recheck, list_deciding_checks
 from graph.incident.news_turns import brings_new_facts, list_checks_for_news
-from graph.incident.prompt_material import build_material, list_corrections
-from graph.incident.questions import build_hosts_question, list_logs, render_findings
+from graph.incident.questions import build_hosts_question
 from graph.incident.scheduled_recheck import get_due_recheck, list_counter_checks
 from graph.learning.lesson_recall import merge_recalled_lessons
 from graph.learning.site_notes import find_page_hints
-from graph.model.reasoner import DeclinedAnswer
-from graph.provenance.belief_shifts import BeliefShift, ShiftSource, build_shifts, parse_shifts, serialize_shifts
-from graph.state import COUNTERS_RECHECK, Exploration, IncidentState, Tier
+from graph.provenance.belief_shifts import BeliefShift, ShiftSource, build_shifts, serialize_shifts
+from graph.state import COUNTERS_RECHECK, IncidentState, Tier
 from kb.history.mistakes import compute_note_weights
 from tools.inventory.host_ranges import expand_host_range, fold_host_names
 
 MAX_ROUNDS = 10
-MAX_PRIORS = 12
 MAX_EXTRA_HOSTS = 16  # hosts added once a cause is known
 MAX_JOBS = 2  # jobs that are located
 MAX_PEERS = 3  # peers for comparison in a large fleet
@@ -52,8 +49,6 @@ MAX_CLOSEST_INCIDENTS = 2  # closest incidents whose lessons are recalled regard
 
 # causes of a possibly fabric-wide kind, which one host cannot settle
 FABRIC_LABEL_PREFIXES = ("INTERCONNECT.IB.", "INTERCONNECT.ROCE.", "INTERCONNECT.ETH.", "INTERCONNECT.SWITCH.")
-FINDINGS_QUESTION = "read what was found"  # marks in `asked_model` that a model read the findings
-MAX_OUTSIDE_CHARS = 240
 MAX_REPEATED_LOOKS = 2  # a fault visible in one of three observations is found in three; only then "no fault"
 
 
@@ -65,7 +60,7 @@ class PlanResult:
     walk: TaxonomySearch
     tier: Tier
     asks: Sequence[tuple[str, str]] = ()
-    explored: Exploration | None = None  # set if a model proposed causes beyond the taxonomy
+    update: Mapping[str, Any] = field(default_factory=dict)  # of the stored state: a model's symptoms and ideas
 
 
 async def plan(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[str, Any]:
@@ -83,9 +78,7 @@ async def plan(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[str
         "to_look": fold_asks(chosen.asks),
         "rounds": context.rounds + 1,
     }
-    if chosen.explored:
-        update["explored"] = chosen.explored.model_dump(mode="json", exclude_defaults=True)
-    return update
+    return {**update, **chosen.update}
 
 
 async def _plan_first_round(context: IncidentContext, graph_context: GraphContext) -> PlanResult:
@@ -105,7 +98,7 @@ async def _plan_first_round(context: IncidentContext, graph_context: GraphContex
     decidable_labels = graph_context.taxonomy.decidable.leaves
     past_labels = [(past.label, past.score) for past in telling_incidents if past.label in decidable_labels]
     source_weights = _compute_source_weights(context, graph_context, past_labels)
-    priors = _trim_priors(sum_priors(*source_weights.values()))
+    priors = trim_priors(sum_priors(*source_weights.values()))
     shifts: list[BeliefShift] = []
     for source, weights in source_weights.items():
         shifts += build_shifts(source, weights)
@@ -192,11 +185,10 @@ async def _plan_next_round(context: IncidentContext, graph_context: GraphContext
 
 
 async def _plan_cheapest_check(context: IncidentContext, graph_context: GraphContext, rounds: int) -> PlanResult:
-    """Plan the first that applies: taxonomy search, further hosts, a repetition, exclusive checks, exploration."""
+    """Plan the first that applies: taxonomy search, further hosts, a repetition, and what else may decide."""
     assessment = await assess_incident(context, graph_context)
     if context.turn.narrow:
         return _repeat_narrow_recheck(context, assessment)
-    context, assessment = await _read_findings(context, assessment, graph_context)
     turn = context.turn
     if turn.cut or rounds >= MAX_ROUNDS or (turn.news and assessment.finding != "abstained"):
         return PlanResult(turn, context.walk, "done")
@@ -209,12 +201,26 @@ async def _plan_cheapest_check(context: IncidentContext, graph_context: GraphCon
     answering_hosts = list_answering_hosts(assessment)
     if answering_hosts and _may_repeat_checks(context, assessment):
         return PlanResult(replace(turn, again=turn.again + 1), walk, "taxonomy", list_first_wave(assessment.reference, answering_hosts))
+    return await _plan_undecided(context, assessment, walk, graph_context)
+
+
+async def _plan_undecided(
+    context: IncidentContext, assessment: Assessment, walk: TaxonomySearch, graph_context: GraphContext
+) -> PlanResult:
+    """Plan what may decide where all passive checks have run: a model's checks, exclusive checks, exploration."""
+    earlier_brief = context.brief
+    context, assessment, asks = await read_findings(context, assessment, graph_context)
+    turn, update = context.turn, get_brief_update(context, earlier_brief)
+    if asks:
+        return PlanResult(turn, walk, "exploration", asks, update=update)
     if offers := _list_exclusive_offers(context, assessment):
-        return PlanResult(turn, walk, "taxonomy", [(host, offers[0].check) for host in offers[0].hosts])
+        return PlanResult(turn, walk, "taxonomy", [(host, offers[0].check) for host in offers[0].hosts], update=update)
     if assessment.finding == "abstained":
         step = await explore_causes(context, assessment, graph_context)
-        return PlanResult(step.turn, walk, "exploration", step.asks, step.explored)
-    return PlanResult(turn, walk, "done")
+        if step.explored != context.exploration:
+            update |= {"explored": step.explored.model_dump(mode="json", exclude_defaults=True)}
+        return PlanResult(step.turn, walk, "exploration", step.asks, update)
+    return PlanResult(turn, walk, "done", update=update)
 
 
 def _may_repeat_checks(context: IncidentContext, assessment: Assessment) -> bool:
@@ -318,47 +324,6 @@ def list_answering_hosts(assessment: Assessment) -> list[str]:
         host for host, check in assessment.coverage.asked if (host, check) not in assessment.coverage.unobserved and check != "ssh"
     }
     return [host for host in assessment.hosts if host in answering_hosts]
-
-
-async def _read_findings(
-    context: IncidentContext, assessment: Assessment, graph_context: GraphContext
-) -> tuple[IncidentContext, Assessment]:
-    """Let a model read the findings once a turn if no root cause is known; the causes that it names only shift priors."""
-    if graph_context.model is None or assessment.roots or context.turn.news or FINDINGS_QUESTION in context.turn.asked_model:
-        return context, assessment
-    labels = list_offered_labels(context, assessment, graph_context.taxonomy)
-    if len(labels) < 2:
-        return context, assessment
-    findings = render_findings(assessment, (), list_corrections(context, list(labels), graph_context))
-    material = await build_material(context.brief, list_logs(context), context, graph_context, findings)
-    answer = await graph_context.model.extract_report(context.id, material, context.visible, labels)
-    turn = replace(context.turn, asked_model=(*context.turn.asked_model, FINDINGS_QUESTION))
-    if isinstance(answer, DeclinedAnswer):
-        return replace(context, turn=turn.with_model_declined(answer.reason)), assessment
-    probabilities = {label: probability for label, probability in answer.causes if label in labels}
-    open_causes: dict[str, float] = {}
-    for label, probability in probabilities.items():
-        label_verdict = assessment.label_verdicts.get(label)
-        if label_verdict is not None and label_verdict.verdict != "rejected":
-            open_causes[label] = probability
-    model_priors = compute_model_priors(open_causes)
-    priors = _trim_priors(sum_priors(turn.priors, model_priors))
-    shifts = [*parse_shifts(turn.moves, turn.priors), *build_shifts("read", model_priors)]
-    turn = replace(
-        turn,
-        reading=probabilities,
-        outside=answer.outside[:MAX_OUTSIDE_CHARS],
-        priors=priors,
-        moves=serialize_shifts(shifts, priors),
-    )
-    context = replace(context, turn=turn)
-    return context, await assess_incident(context, graph_context)
-
-
-def _trim_priors(priors: Mapping[str, float]) -> dict[str, float]:
-    """Keep the strongest priors, rounded, so that the stored state stays small."""
-    strongest_labels = sorted(priors, key=lambda label: (-priors[label], label))[:MAX_PRIORS]
-    return {label: round(priors[label], 2) for label in strongest_labels}
 
 
 def _build_progress(context: IncidentContext, plan_result: PlanResult, graph_context: GraphContext) -> Progress:

@@ -1,24 +1,20 @@
 """Questions about missing data when checks did not decide, and reminders to a tenant who does not answer."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 
 from graph.engine.assessment import Assessment
 from graph.engine.belief import Belief
-from graph.extraction.log_digests import build_job_log_digest, format_log_digest, select_telling_templates
+from graph.extraction.log_digests import build_job_log_digest
 from graph.incident.context import IncidentContext, TurnState
 from graph.incident_view import IncidentView
 from graph.report import Report
 from graph.state import REMINDER_DUE, REMINDER_UNANSWERED, REPORT_WITHDRAWN, SIDE_KEY, TENANT_SIDE, Lifecycle, LogDigest, TenantSilence
-from kb.history.mistakes import MistakeNote
 from tools.inventory.host_ranges import fold_host_names
 
 MAX_QUESTIONS = 3
 LOG_QUESTION = "Can you attach the log of the first rank that failed, from its start to the error?"
-MAX_DIGEST_CHARS = 2400  # characters shown to a model
-MAX_LOG_CHARS = 1000  # of these of logs
-MAX_TEMPLATES = 8  # log templates
 
 
 def list_questions(context: IncidentContext, assessment: Assessment) -> list[str]:
@@ -90,34 +86,6 @@ def list_suggestions(context: IncidentContext, assessment: Assessment) -> list[s
     if len(assessment.hosts) > 1:
         suggestions.append("Run the job again without one half of the hosts, then without the other, to see which half it follows")
     return suggestions[:MAX_QUESTIONS]
-
-
-def render_findings(assessment: Assessment, logs: Sequence[LogDigest] = (), notes: Sequence[str] = ()) -> str:
-    """Render findings for a model: abnormal facts, likely causes, logs. `notes`: past misdiagnoses here, put first."""
-    lines = [f"learnt here: {note}" for note in notes[:MAX_QUESTIONS]]
-    lines += [
-        f"{fact.host or 'handed in'} {fact.check}: {fact.line or f'{fact.key}={fact.value}'}" for fact in assessment.abnormal_facts[:12]
-    ]
-    lines += [
-        f"{belief.label} {belief.posterior:.2f}: {'; '.join(m.says for m in belief.support[:2])}"
-        for belief in assessment.beliefs[:10]
-        if belief.support
-    ]
-    lines += [
-        f"could not look: {unobserved_line.host} {unobserved_line.check}: {unobserved_line.why}"
-        for unobserved_line in assessment.list_unobserved()[:6]
-    ]
-    log_lines: list[str] = []
-    for log in select_telling_templates(logs, MAX_TEMPLATES):
-        log_lines += [line[:200] for line in format_log_digest(log)]
-    log_text = "\n".join(log_lines)[:MAX_LOG_CHARS]
-    findings_text = "\n".join(line[:200] for line in lines)[: MAX_DIGEST_CHARS - len(log_text)]
-    return f"{findings_text}\n{log_text}".strip() if log_text else findings_text
-
-
-def list_mistake_notes(labels: Sequence[str], notes: Sequence[MistakeNote], titles: Mapping[str, str]) -> list[str]:
-    """Return useful notes about these causes in words."""
-    return [note.format_sentence(titles) for note in notes if note.is_useful and {note.blamed, note.was} & set(labels)]
 
 
 def list_logs(context: IncidentContext) -> tuple[LogDigest, ...]:

@@ -1,7 +1,6 @@
 """Fourth node: a verdict for every hypothesis from its facts.
 
-The engine decides. A model is asked only about two unsure hypotheses or to criticize weak causes; its opinion shifts a
-belief by a bounded amount and never proves one.
+The engine decides. A model is asked only to criticize weak causes; its opinion lowers a belief by a bounded amount.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,20 +11,17 @@ from langgraph.runtime import Runtime
 
 from graph.context import GraphContext, Progress
 from graph.engine.assessment import Assessment
-from graph.engine.priors import MODEL_LOG_ODDS, OBJECTION_LOG_ODDS, sum_priors
+from graph.engine.priors import OBJECTION_LOG_ODDS, sum_priors
 from graph.extraction.report_texts import format_confidence_percent
 from graph.incident.context import IncidentContext, TurnState, assess_incident, load_incident_context
 from graph.incident.exploration import CRITIQUE_QUESTION
 from graph.incident.prompt_material import list_finding_lines
-from graph.incident.questions import render_findings
 from graph.incident_view import serialize_hypotheses
-from graph.model.reasoner import DeclinedAnswer, Judgement
+from graph.model.reasoner import DeclinedAnswer
 from graph.provenance.belief_shifts import ShiftSource, build_shifts, parse_shifts, serialize_shifts
 from graph.state import Hypothesis, IncidentState, Tier
-from kb.needle_search import split_lines
 
 MAX_HYPOTHESES = 6
-MAX_JUDGED_SUSPECTS = 2
 MAX_DOUBTS = 2
 
 
@@ -33,8 +29,6 @@ async def reflect(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[
     graph_context = runtime.context
     context = await load_incident_context(state, graph_context)
     assessment = await assess_incident(context, graph_context)
-    if _is_unsure(assessment) and not context.turn.cut:
-        context, assessment = await _judge_suspects(context, assessment, graph_context)
     if assessment.is_narrow and not context.turn.cut:
         context, assessment = await _critique_causes(context, assessment, graph_context)
     causes = list_hypotheses(assessment, context.turn.past, context.tier)
@@ -47,28 +41,6 @@ async def reflect(state: IncidentState, runtime: Runtime[GraphContext]) -> dict[
         )
     )
     return {"hypotheses": serialize_hypotheses(causes), "turn": context.turn.to_json()}
-
-
-def _is_unsure(assessment: Assessment) -> bool:
-    return not assessment.roots and bool(assessment.suspects or assessment.selection.contradictions)
-
-
-async def _judge_suspects(
-    context: IncidentContext, assessment: Assessment, graph_context: GraphContext
-) -> tuple[IncidentContext, Assessment]:
-    if graph_context.model is None or "judge" in context.turn.asked_model:
-        return context, assessment
-    turn = replace(context.turn, asked_model=(*context.turn.asked_model, "judge"))
-    lines = split_lines(render_findings(assessment))
-    sway: dict[str, float] = {}
-    for belief in assessment.suspects[:MAX_JUDGED_SUSPECTS]:
-        answer = await graph_context.model.judge_hypothesis(context.id, assessment.build_hypothesis(belief.label), lines)
-        if isinstance(answer, DeclinedAnswer):
-            turn = turn.with_model_declined(answer.reason)
-            break
-        sway[belief.label] = _compute_shift(answer, len(lines))
-    context = replace(context, turn=_shift_beliefs(turn, "judge", sway))
-    return context, await assess_incident(context, graph_context)
 
 
 def _shift_beliefs(turn: TurnState, source: ShiftSource, sway: Mapping[str, float]) -> TurnState:
@@ -96,13 +68,6 @@ async def _critique_causes(
     doubts = tuple(f"{graph_context.taxonomy.get_title(label)}: {objection.because}" for label, objection in against.items())[:MAX_DOUBTS]
     context = replace(context, turn=replace(_shift_beliefs(turn, "critique", sway), doubts=doubts))
     return context, await assess_incident(context, graph_context)
-
-
-def _compute_shift(answer: Judgement, lines: int) -> float:
-    """Ignore a verdict that cites no line shown."""
-    if not any(0 <= n < lines for n in answer.cites):
-        return 0.0
-    return {"confirmed": MODEL_LOG_ODDS, "rejected": -MODEL_LOG_ODDS, "inconclusive": 0.0}[answer.verdict]
 
 
 def list_hypotheses(assessment: Assessment, past: Sequence[str], tier: Tier) -> list[Hypothesis]:

@@ -4,6 +4,7 @@ Texts were redacted when the item was stored (`store_attachments`).
 """
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -17,7 +18,7 @@ from graph.dialogue.intents import Intent
 from graph.dialogue.said import ALL, OTHERS
 from graph.engine.abnormal_facts import is_abnormal
 from graph.engine.fact_history import LOG_END_ATTRIBUTE, MACHINE_EVENT_KEY_PREFIXES
-from graph.engine.priors import rank_decidable_labels
+from graph.engine.priors import rank_labels_by_words
 from graph.extraction.command_hosts import find_group, resolve_hosts_and_groups
 from graph.extraction.hosts import find_hosts
 from graph.extraction.incident_scope import (
@@ -36,9 +37,9 @@ from graph.extraction.time_window import parse_time_window
 from graph.extraction.uploaded_files import MAX_NAME_CHARS, build_file_read, build_unread_file, is_file
 from graph.extraction.uploaded_text import TextExtraction, extract_text
 from graph.incident.context import DIAGNOSING_KINDS, MAX_UNNAMED_HOSTS, IncidentContext, TurnState, load_incident_context, merge_facts
-from graph.incident.prompt_material import MAX_OFFERED_LABELS, build_material
+from graph.incident.prompt_material import build_material
 from graph.incident.scheduled_recheck import get_due_recheck
-from graph.model.reasoner import DeclinedAnswer, Reasoner, ReportExtraction
+from graph.model.reasoner import DeclinedAnswer, ReadingChoices, Reasoner, ReportExtraction
 from graph.report import FileReadResult
 from graph.state import SIDE_KEY, TENANT_SIDE, Attachment, InboxItemKind, IncidentBrief, IncidentState, LogDigest, UnjudgedReport
 from graph.ticket_export.received_ticket import parse_ticket_facts
@@ -64,6 +65,8 @@ MAX_SIGNATURES = 12
 MAX_UNKNOWN_HOSTS = 12
 MAX_TAIL_CHARS = 16_384  # characters at a log's end that are searched for its newest time
 MAX_TAIL_LINES = 50  # lines at a log's end that are searched for its newest time
+_NUMBER_PATTERN = re.compile(r"[0-9]{1,9}")
+_NUMBER_RANGE_PATTERN = re.compile(r"([0-9]{1,9})\s{0,3}(?:-|–|\.{2,3}|to|through|bis)\s{0,3}[a-z]{0,12}-?([0-9]{1,9})")
 QUESTION_KINDS: frozenset[InboxItemKind] = frozenset({"status", "why", "ask"})  # items that run no check
 
 
@@ -381,39 +384,55 @@ async def _apply_model_reading(
     *,
     is_target_unknown: bool,
 ) -> tuple[IncidentBrief, TurnState]:
-    """Let the model read a report of which the rules found no symptom or no host. Its causes only order the checks.
-
-    The model may name visible hosts only. It is not asked if people named unknown hosts or jobs.
-    """
+    """Let the model find the hosts of a report that names none, where none is looked at unasked. Its causes only order the checks."""
     if graph_context.model is None:
         return brief, replace(turn, without_model="no model is configured")
-    is_understood = bool(set(brief.symptoms) - {"vague"}) and bool(brief.hosts)
-    if not context.item.text.strip() or is_target_unknown or is_understood:
+    finds_hosts = is_target_unknown or len(context.visible) > MAX_UNNAMED_HOSTS
+    if not context.item.text.strip() or brief.hosts or not finds_hosts:
         return brief, turn
     material = await build_material(brief, logs, context, graph_context)
-    labels = rank_decidable_labels(graph_context.taxonomy, brief, MAX_OFFERED_LABELS)
-    titles = {label: graph_context.taxonomy.get_title(label) for label in labels}
-    answer = await graph_context.model.extract_report(context.id, material, context.visible, titles)
+    labels = rank_labels_by_words(graph_context.taxonomy, brief, len(graph_context.taxonomy.leaves))
+    titles = {label: graph_context.taxonomy.get_title(label) for label in dict.fromkeys((*labels, *graph_context.taxonomy.leaves))}
+    answer = await graph_context.model.extract_report(context.id, material, ReadingChoices(context.visible, titles))
     if isinstance(answer, DeclinedAnswer):
         return brief, replace(turn, without_model=answer.reason)
     turn = replace(turn, asked_model=(*turn.asked_model, "read"), reading=dict(answer.causes))
-    return _merge_model_reading(brief, answer, context), turn
+    brief = _merge_model_reading(brief, answer, context)
+    if brief.hosts and turn.unknown:
+        turn, brief = replace(turn, unknown=()), brief.model_copy(update={"unknown_hosts": ()})
+    return brief, turn
 
 
 def _merge_model_reading(brief: IncidentBrief, extraction: ReportExtraction, context: IncidentContext) -> IncidentBrief:
     since, until = None, None
     if extraction.times and not brief.since:
         since, until = parse_time_window("; ".join(extraction.times), context.item.at)
+    hosts = tuple(host for host in extraction.hosts if host in context.visible and names_host(context.item.text, host))
     return brief.model_copy(
         update={
             "symptoms": _drop_vague(_merge_unique(brief.symptoms, extraction.symptoms)),
-            "hosts": brief.hosts or tuple(host for host in extraction.hosts if host in context.visible),
+            "hosts": hosts,
             "job": brief.job or extraction.job,
             "signatures": _merge_unique(brief.signatures, extraction.signatures)[:MAX_SIGNATURES],
             "since": brief.since or since,
             "until": brief.until or until,
         }
     )
+
+
+def names_host(text: str, host: str) -> bool:
+    """Return whether a text has the host's name, or its last number alone or within a range.
+
+    It verifies what a model takes a name for: a number that nobody wrote names no host.
+    """
+    text = text[:MAX_BRIEF_CHARS].lower()
+    numbers = _NUMBER_PATTERN.findall(host)
+    if host.lower() in text or not numbers:
+        return host.lower() in text
+    wanted = int(numbers[-1])
+    if any(int(number) == wanted for number in _NUMBER_PATTERN.findall(text)):
+        return True
+    return any(int(first) <= wanted <= int(last) for first, last in _NUMBER_RANGE_PATTERN.findall(text))
 
 
 def _append_message(context: IncidentContext) -> list[Mapping[str, Any]]:

@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import TypeVar
 
 from graph.model.answers import BadAnswer, CritiqueAnswer, ExploreAnswer, IdeaAnswer, ObjectionAnswer, ReadAnswer, sanitize_line
-from graph.model.reasoner import Idea, Ideas, Objection, PromptMaterial, ReportExtraction
+from graph.model.reasoner import Idea, Ideas, Objection, PromptMaterial, ReportExtraction, RequestedCheck
 from kb.schema import squash_blanks
 
 MAX_LINE_CHARS = 240
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 def build_extraction(answer: ReadAnswer, material: PromptMaterial) -> ReportExtraction:
     """Keep only text found in the material; ids were validated."""
-    report, all_read = material.report, f"{material.report}\n{material.logs}\n{material.findings}"
+    report, all_read = material.report, "\n".join((material.report, material.handed_in, material.logs, material.findings))
     likely: dict[str, float] = {}
     for cause in sorted(answer.causes, key=lambda likely_cause: -likely_cause.p):
         likely.setdefault(cause.cause, round(cause.p, 3))
@@ -40,6 +40,7 @@ def build_extraction(answer: ReadAnswer, material: PromptMaterial) -> ReportExtr
         category=answer.category,
         causes=tuple(likely.items())[:MAX_CAUSES],
         outside=sanitize_line(answer.outside, MAX_LINE_CHARS),
+        checks=tuple(RequestedCheck(look.check, remove_duplicates(look.hosts), look.repeat) for look in answer.looks)[:MAX_LOOKS],
     )
 
 
@@ -63,7 +64,9 @@ def _build_idea(answer: IdeaAnswer, material: PromptMaterial) -> Idea:
         cause=sanitize_line(answer.cause, MAX_LINE_CHARS),
         branch=answer.branch,
         cites=cites,
-        quotes=keep_verbatim_quotes(answer.quotes, f"{material.report}\n{material.logs}", MAX_SENTENCE_CHARS)[:MAX_QUOTES],
+        quotes=keep_verbatim_quotes(answer.quotes, f"{material.report}\n{material.handed_in}\n{material.logs}", MAX_SENTENCE_CHARS)[
+            :MAX_QUOTES
+        ],
         confirms=sanitize_line(answer.confirms, MAX_SENTENCE_CHARS),
         refutes=sanitize_line(answer.refutes, MAX_SENTENCE_CHARS),
         hosts=remove_duplicates(answer.hosts),
@@ -110,6 +113,7 @@ def merge_extractions(extractions: Sequence[ReportExtraction]) -> ReportExtracti
         Counter(reading.category for reading in extractions).most_common(1)[0][0],
         tuple(sorted(means.items(), key=lambda row: (-row[1], row[0])))[:MAX_CAUSES],
         outside[0] if len(outside) * 2 > len(extractions) else "",
+        first.checks,
     )
 
 

@@ -13,6 +13,7 @@ A = TypeVar("A", bound="ModelAnswer")
 TEXT_SCHEMA: Mapping[str, Any] = {"type": "string"}
 INTEGER_SCHEMA: Mapping[str, Any] = {"type": "integer"}
 PROBABILITY_SCHEMA: Mapping[str, Any] = {"type": "number"}
+BOOLEAN_SCHEMA: Mapping[str, Any] = {"type": "boolean"}
 MAX_LOCATION_CHARS = 60  # Characters of an error's location: the field name may come from the model.
 _URL_SCHEME_PATTERN = re.compile(r"\b(h)(tt)(ps?)(?=:)", re.IGNORECASE)
 _PING_PATTERN = re.compile(r"[<>`]|@(?=\w)")
@@ -31,6 +32,12 @@ class LikelyCause(ModelAnswer):
     p: float = Field(ge=0, le=1)
 
 
+class LookAnswer(ModelAnswer):
+    check: str
+    hosts: list[str]
+    repeat: bool
+
+
 class ReadAnswer(ModelAnswer):
     symptoms: list[str] = Field(max_length=20)
     hosts: list[str]
@@ -40,12 +47,7 @@ class ReadAnswer(ModelAnswer):
     category: str
     causes: list[LikelyCause] = Field(max_length=10)
     outside: str = Field(max_length=1_000)
-
-
-class JudgeAnswer(ModelAnswer):
-    verdict: Literal["confirmed", "rejected", "inconclusive"]
-    because: str = Field(max_length=1_000)
-    cites: list[int]
+    looks: list[LookAnswer] = Field(default_factory=list, max_length=20)  # asked for only where checks are offered
 
 
 class IdeaAnswer(ModelAnswer):

@@ -1,4 +1,4 @@
-"""The only client of language models: six questions, each answered with a typed value or declined with a sentence.
+"""The only client of language models: five questions, each answered with a typed value or declined with a sentence.
 
 Invariants:
 - A model chooses among given ids and never writes a command; an answer that names anything else is refused.
@@ -22,6 +22,7 @@ from graph.model.answer_values import (
     merge_objections,
 )
 from graph.model.answers import (
+    BOOLEAN_SCHEMA,
     INTEGER_SCHEMA,
     PROBABILITY_SCHEMA,
     TEXT_SCHEMA,
@@ -29,7 +30,6 @@ from graph.model.answers import (
     CritiqueAnswer,
     ExploreAnswer,
     IntentAnswer,
-    JudgeAnswer,
     PastAnswer,
     ReadAnswer,
     build_enum_schema,
@@ -59,19 +59,19 @@ from graph.model.reasoner import (
     Ideas,
     IntentChoices,
     IntentGuess,
-    Judgement,
     ModelSpend,
     Objection,
     PastGuess,
     PromptMaterial,
+    ReadingChoices,
     ReportExtraction,
 )
 from graph.model.recording import RecordedEndpoint
-from graph.state import Hypothesis
 from kb.redact import redact_once, show_invisible
 from kb.taxonomy.taxonomy import CATEGORIES, SYMPTOMS
 
 MAX_LABELS = 250
+MAX_RULED_OUT = 60  # contradicted causes shown with the reason
 MAX_MESSAGE_CHARS = 2_000
 MAX_SUMMARY_CHARS = 600
 MAX_TITLE_CHARS = 80
@@ -143,15 +143,17 @@ class ModelReasoner:
     def get_spend(self, incident: str) -> ModelSpend:
         return self._spent.get(incident, ModelSpend())
 
-    async def extract_report(
-        self, incident: str, material: PromptMaterial, hosts: Sequence[str], causes: Mapping[str, str]
-    ) -> ReportExtraction | DeclinedAnswer:
-        names = select_likely_hosts(material.report, hosts)
-        labels = select_fitting_rows([f"{label}  {title}" for label, title in causes.items()][:MAX_LABELS], self._room // 2)
-        ids = [line.partition("  ")[0] for line in labels]
+    async def extract_report(self, incident: str, material: PromptMaterial, choices: ReadingChoices) -> ReportExtraction | DeclinedAnswer:
+        names = select_likely_hosts(material.report, choices.hosts)
+        labels = self._list_causes(choices.causes)
+        check_rows = select_fitting_rows([f"{check}  {asks}" for check, asks in choices.checks.items()], self._room // 4)
+        ids, checks = ([row.partition("  ")[0] for row in rows] for rows in (labels, check_rows))
         categories = [f"{name}  {title}" for name, title in CATEGORIES.items()]
-        lists = {"Symptoms": sorted(SYMPTOMS), "Hosts": names, "Categories": categories, "Causes": labels}
+        lists = {"Symptoms": sorted(SYMPTOMS), "Categories": categories, "Causes": labels}
+        lists |= ({"Looks": check_rows} if checks else {}) | {"Hosts": names}
+        lists |= {"Ruled out": list(choices.ruled_out[:MAX_RULED_OUT])} if choices.ruled_out else {}
         question = self._build_question("read", lists, build_blocks(material))
+        look_shape = build_object_schema(check=build_enum_schema(checks), hosts=build_list_schema(names), repeat=BOOLEAN_SCHEMA)
         shape = build_object_schema(
             symptoms=build_list_schema(sorted(SYMPTOMS)),
             hosts=build_list_schema(names),
@@ -161,6 +163,7 @@ class ModelReasoner:
             category=build_enum_schema(CATEGORIES),
             causes=build_list_schema(build_object_schema(cause=build_enum_schema(ids) if ids else TEXT_SCHEMA, p=PROBABILITY_SCHEMA)),
             outside=TEXT_SCHEMA,
+            **({"looks": build_list_schema(look_shape)} if checks else {}),
         )
 
         def read(raw: str) -> ReportExtraction:
@@ -169,27 +172,19 @@ class ModelReasoner:
             answer.hosts = list(select_offered(answer.hosts, names, "host"))
             require_offered([answer.category], CATEGORIES, "category")
             require_offered([cause.cause for cause in answer.causes], ids, "cause")
+            require_offered([look.check for look in answer.looks], checks, "look")
+            for look in answer.looks:
+                look.hosts = list(select_offered(look.hosts, names, "host"))
             return build_extraction(answer, material)
 
         answers = await self._ask_samples(incident, "read", question, shape, read)
         return answers if isinstance(answers, DeclinedAnswer) else merge_extractions(answers)
 
-    async def judge_hypothesis(self, incident: str, hypothesis: Hypothesis, facts: Sequence[str]) -> Judgement | DeclinedAnswer:
-        lines = flatten_texts(facts)
-        claim = f"{hypothesis.label} of {', '.join(hypothesis.devices or hypothesis.hosts) or 'the job'}"
-        question = self._build_question("judge", {"Suspected cause": [claim]}, {"Findings": number_lines(lines)})
-        shape = build_object_schema(
-            verdict=build_enum_schema(("confirmed", "rejected", "inconclusive")),
-            because=TEXT_SCHEMA,
-            cites=build_list_schema(INTEGER_SCHEMA),
-        )
-
-        def read(raw: str) -> Judgement:
-            answer = parse_answer(JudgeAnswer, raw)
-            require_offered(answer.cites, range(len(lines)), "finding")
-            return Judgement(answer.verdict, " ".join(answer.because.split())[:300], tuple(sorted(set(answer.cites))))
-
-        return await self._ask(incident, "judge", question, shape, read)
+    def _list_causes(self, causes: Mapping[str, str]) -> list[str]:
+        """Return the causes as rows: sorted if all fit, so that the list is the same in every question, else the likeliest."""
+        rows = [f"{label}  {title}" for label, title in causes.items()][:MAX_LABELS]
+        fitting_rows = select_fitting_rows(rows, self._room // 2)
+        return sorted(fitting_rows) if len(fitting_rows) == len(rows) else fitting_rows
 
     async def propose_ideas(
         self, incident: str, material: PromptMaterial, findings: Sequence[str], choices: IdeaChoices

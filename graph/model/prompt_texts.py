@@ -17,6 +17,7 @@ MIN_TEXT_CHARS = 200  # characters kept of each text, even where it does not fit
 def build_blocks(material: PromptMaterial) -> dict[str, str]:
     """Return the material's parts by title, without empty ones except the report."""
     parts = {
+        "Handed in": material.handed_in,
         "Logs": material.logs,
         "Past incidents": "\n".join(flatten_texts(material.past)),
         "Pages": "\n".join(flatten_texts(material.pages)),

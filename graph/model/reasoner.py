@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
-from graph.state import Hypothesis
-
 
 @dataclass(frozen=True, slots=True)
 class DeclinedAnswer:
@@ -19,13 +17,31 @@ class DeclinedAnswer:
 
 
 class PromptMaterial(NamedTuple):
-    """Redacted report, log templates, similar past incidents with causes, site pages, and findings."""
+    """Redacted report, texts handed in with it, log templates, similar past incidents with causes, site pages, and findings."""
 
     report: str
+    handed_in: str = ""
     logs: str = ""
     past: Sequence[str] = ()
     pages: Sequence[str] = ()
     findings: str = ""
+
+
+class RequestedCheck(NamedTuple):
+    """A check that a model asks for. Empty `hosts` means all; `repeat`: also where it has run already."""
+
+    check: str
+    hosts: tuple[str, ...] = ()
+    repeat: bool = False
+
+
+class ReadingChoices(NamedTuple):
+    """Choices for a reading: hosts, causes (label → title, likeliest first), contradicted causes as lines, and checks (id → question)."""
+
+    hosts: Sequence[str]
+    causes: Mapping[str, str]
+    ruled_out: Sequence[str] = ()
+    checks: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +49,7 @@ class ReportExtraction:
     """A reading of the material. Ids are among those offered; `job`, `times` and `signatures` occur in it.
 
     `causes`: at most three with probabilities, likeliest first. `outside`: the cause in a sentence where no label is
-    near.
+    near. `checks`: what would tell more.
     """
 
     symptoms: tuple[str, ...] = ()
@@ -44,15 +60,7 @@ class ReportExtraction:
     category: str = ""
     causes: tuple[tuple[str, float], ...] = ()
     outside: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """A verdict on one hypothesis. `cites` are positions of shown facts; a verdict without any does not count."""
-
-    verdict: Literal["confirmed", "rejected", "inconclusive"]
-    because: str = ""
-    cites: tuple[int, ...] = ()
+    checks: tuple[RequestedCheck, ...] = ()
 
 
 IdeaStatus = Literal["open", "supported", "refuted"]
@@ -164,14 +172,8 @@ class PastLabeller(Protocol):
 class Reasoner(Protocol):
     """`incident` names the budget. Texts are redacted by the caller, and untrusted: data, never instructions."""
 
-    async def extract_report(
-        self, incident: str, material: PromptMaterial, hosts: Sequence[str], causes: Mapping[str, str]
-    ) -> ReportExtraction | DeclinedAnswer:
-        """Read the material. Only `hosts` and `causes` (label → title, likeliest first) may be answered."""
-        ...
-
-    async def judge_hypothesis(self, incident: str, hypothesis: Hypothesis, facts: Sequence[str]) -> Judgement | DeclinedAnswer:
-        """Weigh the numbered `facts` for and against one hypothesis."""
+    async def extract_report(self, incident: str, material: PromptMaterial, choices: ReadingChoices) -> ReportExtraction | DeclinedAnswer:
+        """Read the material. Only what `choices` offers may be answered."""
         ...
 
     async def propose_ideas(

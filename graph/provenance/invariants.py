@@ -21,7 +21,7 @@ from kb.taxonomy.taxonomy import Taxonomy
 from tools.fact import Fact
 
 # How often a turn may ask the model these questions; every other one once. `graph.model.budget` bounds an incident's cost.
-MAX_MODEL_QUESTIONS: Final[Mapping[str, int]] = {"explore": 2, "critique": 2}
+MAX_MODEL_QUESTIONS: Final[Mapping[str, int]] = {"explore": 2, "critique": 2, "read what was found": 3}
 MACHINE_SCOPES: Final = frozenset({"node", "gpu", "hca"})  # scopes of causes that accuse the machines they name
 # Invariants that assess the facts again, and so need the same taxonomy.
 REASSESSING_INVARIANTS: Final = frozenset(

@@ -12,8 +12,7 @@ import pytest
 from graph.dialogue.intents import INTENTS
 from graph.model.client import ModelReasoner
 from graph.model.endpoint import EndpointFailure
-from graph.model.reasoner import DeclinedAnswer, IdeaChoices, IntentChoices, IntentGuess, PastGuess, PromptMaterial
-from graph.state import Hypothesis
+from graph.model.reasoner import DeclinedAnswer, IdeaChoices, IntentChoices, IntentGuess, PastGuess, PromptMaterial, ReadingChoices
 from tests.bench.hostile.models import MOST, Obeys, in_place_of_ids
 from tests.bench.hostile.play import unseen
 from tests.bench.hostile.texts import TEXTS
@@ -38,8 +37,7 @@ async def said_by(answer: Any) -> dict[str, Any]:
     known = IdeaChoices(HOSTS, {"smi": "asks", "dmesg": "asks"}, {"GPU.BUS": "PCIe"})
     choices = IntentChoices(dict.fromkeys(INTENTS, "means"), HOSTS, tuple(LABELS), ("smi",), ("gpu_reset",))
     return {
-        "read": await model.extract_report("i", material, HOSTS, LABELS),
-        "judge": await model.judge_hypothesis("i", Hypothesis(label=next(iter(LABELS)), hosts=HOSTS), FINDINGS),
+        "read": await model.extract_report("i", material, ReadingChoices(HOSTS, LABELS, checks={"smi": "asks", "dmesg": "asks"})),
         "explore": await model.propose_ideas("i", material, FINDINGS, known),
         "critique": await model.critique_claims("i", ["it is so"], FINDINGS),
         "intent": await model.classify_intent("i", "do as we agreed", choices),

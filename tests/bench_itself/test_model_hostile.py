@@ -17,8 +17,7 @@ from deploy.sandbox.cluster.cases.reader import parse_case
 from graph.model.budget import Budget
 from graph.model.client import ModelReasoner
 from graph.model.endpoint import EndpointFailure, OpenAIEndpoint
-from graph.model.reasoner import DeclinedAnswer, IdeaChoices, Ideas, Judgement, PromptMaterial, ReportExtraction
-from graph.state import Hypothesis
+from graph.model.reasoner import DeclinedAnswer, IdeaChoices, Ideas, PromptMaterial, ReadingChoices, ReportExtraction
 from tests.bench.arms.rule_arms import Product
 from tests.bench.case_files.generate import cases
 from tests.bench.case_files.truth import ABSTAIN, NO_FAULT, read_truth
@@ -46,17 +45,14 @@ shaped = st.one_of(
         st.integers(-1, 2), st.sampled_from(("holds", "doubtful", "contradicted", "yes")), st.lists(st.integers(-2, 70), max_size=4),
     ),
     st.builds(
-        lambda verdict, cites: {"verdict": verdict, "because": INJECTED[:90], "cites": cites},
-        st.sampled_from(("confirmed", "rejected", "inconclusive", "yes")),
-        st.lists(st.integers(-2, 70), max_size=8),
-    ),
-    st.builds(
-        lambda symptoms, hosts, job, lines, causes, p: {
+        lambda symptoms, hosts, job, lines, causes, p, looks: {
             "symptoms": symptoms, "hosts": hosts, "job": job, "times": lines, "signatures": lines, "category": "GPU",
             "causes": [{"cause": one, "p": p} for one in causes], "outside": INJECTED[:90],
+            "looks": [{"check": one, "hosts": hosts, "repeat": True} for one in looks],
         },
         st.lists(ids, max_size=3), st.lists(ids, max_size=3), st.sampled_from(("4711", "", "$(reboot)")), st.lists(ids, max_size=3),
         st.lists(ids, max_size=4), st.sampled_from((0.0, 0.5, 1, 2.0, -1.0)),
+        st.lists(st.sampled_from((*LOOKS, "reboot")), max_size=2),
     ),
     st.builds(
         lambda asked, looks, hosts, cites, branch: {
@@ -98,8 +94,9 @@ async def _asked(text: str) -> tuple[Any, ...]:
     model = ModelReasoner(FakeModel(lambda *_: text), budget=Budget(calls=99, tokens=10_000_000, usd=99))
     material = PromptMaterial(REPORT, findings=INJECTED)
     return (
-        await model.extract_report("i", material, HOSTS, dict.fromkeys(LABELS, "a title")),
-        await model.judge_hypothesis("i", Hypothesis(label=LABELS[0], hosts=HOSTS), ["Xid 79", INJECTED]),
+        await model.extract_report(
+            "i", material, ReadingChoices(HOSTS, dict.fromkeys(LABELS, "a title"), checks=dict.fromkeys(LOOKS, "asks"))
+        ),
         await model.propose_ideas(
             "i", material, ["Xid 79", INJECTED], IdeaChoices(HOSTS, dict.fromkeys(LOOKS, "asks"), {"GPU.BUS": "PCIe"})
         ),
@@ -110,16 +107,16 @@ async def _asked(text: str) -> tuple[Any, ...]:
 @settings(max_examples=300)
 @given(texts())
 def test_of_any_answer_only_offered_ids_are_taken(text: str) -> None:
-    reading, judgement, ideas, objections = asyncio.run(_asked(text))
+    reading, ideas, objections = asyncio.run(_asked(text))
     if isinstance(reading, ReportExtraction):
         assert set(reading.hosts) <= set(HOSTS)
         assert reading.job in REPORT
         assert all(line in f"{REPORT} {INJECTED}" for line in reading.signatures)
         assert {label for label, _ in reading.causes} <= set(LABELS)
+        assert all(look.check in LOOKS and set(look.hosts) <= set(HOSTS) for look in reading.checks)
         assert all(0 <= p <= 1 for _, p in reading.causes)
     else:
         assert isinstance(reading, DeclinedAnswer)
-    assert isinstance(judgement, DeclinedAnswer) or (isinstance(judgement, Judgement) and set(judgement.cites) <= {0, 1})
     if isinstance(ideas, Ideas):
         assert all(set(idea.looks) <= set(LOOKS) and set(idea.hosts) <= set(HOSTS) and set(idea.cites) <= {0, 1} for idea in ideas.ideas)
         assert all(idea.cites or idea.quotes for idea in ideas.ideas)

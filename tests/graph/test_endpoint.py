@@ -39,7 +39,7 @@ async def at_once(seconds: float) -> None:
 
 
 async def said(endpoint: OpenAIEndpoint) -> ModelReply | EndpointFailure:
-    return await endpoint.ask(build_question("judge", {}, {"Findings": "0: Xid 79"}), "judge", SHAPE)
+    return await endpoint.ask(build_question("critique", {}, {"Findings": "0: Xid 79"}), "critique", SHAPE)
 
 
 TOO_LONG: dict[str, tuple[int, dict[str, Any], str]] = {
@@ -152,9 +152,9 @@ async def test_a_server_that_cannot_read_the_shape_is_asked_without(endpoint: Op
 
 
 async def test_the_first_answer_is_the_likeliest_and_further_ones_are_drawn(endpoint: OpenAIEndpoint, sandbox: SandboxModel) -> None:
-    question = build_question("judge", {}, {"Findings": "0: Xid 79"})
+    question = build_question("critique", {}, {"Findings": "0: Xid 79"})
     for sample in (0, 1, 2):
-        await endpoint.ask(replace(question, sample=sample), "judge", SHAPE)
+        await endpoint.ask(replace(question, sample=sample), "critique", SHAPE)
     assert [body["temperature"] for body in sandbox.script.asked] == [0, 0.7, 0.7]
 
 

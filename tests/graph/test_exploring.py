@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graph.incident.exploration import MAX_ROUNDS
-from graph.model.reasoner import DeclinedAnswer, Idea, Ideas, Judgement, Objection, ReportExtraction
+from graph.model.reasoner import DeclinedAnswer, Idea, Ideas, Objection, ReportExtraction
 from graph.report import Report
 from tests.graph.test_flow import LOST_ON_N2, Desk, world
 from tests.support.fakes_graph import LOST, SLOW_LINK, FakeModel, fact, item
@@ -63,7 +63,6 @@ async def test_an_idea_never_becomes_a_diagnosis_however_sure_the_model_is() -> 
     model = thinking(
         replace(BENT, standing="supported"),
         found=ReportExtraction(causes=((SLOW_LINK, 1.0),)),
-        judgement=Judgement("confirmed", "surely", (0,)),
         objects=(Objection("holds"),),
     )
     desk = Desk(world(REPLAYS, model=model))

@@ -13,7 +13,7 @@ from graph.checkpoints.checkpoint import RedisSaver
 from graph.context import PendingHosts, Progress
 from graph.incident.answers.item_answers import WAITING_TEXT
 from graph.incident.incident_graph import GRAPH_NODES, build_incident_graph, run_single_turn, run_turn
-from graph.model.reasoner import Idea, Ideas, Judgement, Objection, ReportExtraction
+from graph.model.reasoner import Idea, Ideas, Objection, ReportExtraction
 from graph.report import Report
 from graph.state import GRAPH_VERSION, Attachment, InboxItem, InboxItemKind, IncidentState, Origin
 from kb.history.mistakes import MistakeNote
@@ -319,7 +319,6 @@ async def test_a_model_that_answers_garbage_or_nothing_changes_nothing() -> None
 async def test_a_model_cannot_confirm_what_no_fact_shows() -> None:
     eager = FakeModel(
         found=ReportExtraction(causes=((SLOW_LINK, 1.0), ("MADE.UP.Label", 1.0))),
-        judgement=Judgement("confirmed", "surely", (0,)),
         thinks=Ideas((Idea("A bent pin", "It is bent.", cites=(0,), standing="supported"),), ("Was the cable moved?",)),
         objects=(Objection("holds"),),
     )
@@ -339,7 +338,7 @@ async def test_a_model_reads_what_was_blamed_wrongly_here_before() -> None:
             MistakeNote("A.B.C", "A.B.D", "", 3, 0),
         )
 
-    model = FakeModel(found=ReportExtraction(causes=((SLOW_LINK, 0.5),)), judgement=Judgement("confirmed", "surely", (0,)))
+    model = FakeModel(found=ReportExtraction(causes=((SLOW_LINK, 0.5),)))
     replays = fact("n2", "nvlink", "nvlink.replay_errors", 900, "gpu0")
     ports = replace(world(replays, model=model).ports(), mistakes=notes)
     await run_turn(build_incident_graph(InMemorySaver()), ports, item("n2 is slow"))

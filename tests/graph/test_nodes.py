@@ -18,14 +18,13 @@ from graph.incident.reflect import reflect
 from graph.incident.run_checks import execute
 from graph.incident.summarise import summarise
 from graph.incident.visibility import list_visible_hosts
-from graph.model.reasoner import Judgement, ReportExtraction
+from graph.model.reasoner import ReportExtraction
 from graph.state import Attachment, InboxItem, IncidentBrief, IncidentState, Origin
 from tests.support.fakes_graph import (
     CHECKS,
     DESYNC,
     HOT,
     LOST,
-    SLOW_LINK,
     TAXONOMY,
     FakeFleet,
     FakeHistory,
@@ -130,16 +129,6 @@ async def test_a_failing_fleet_leaves_no_inbox_watcher() -> None:
     with pytest.raises(RuntimeError, match="no room"):
         await execute(state(to_look=[{"hosts": "n1", "check": "smi"}]), runtime=runtime(World(fleet=Broken(healthy(*HOSTS)))))
     assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
-async def test_a_judgement_without_citation_moves_nothing() -> None:
-    replays = fact("n2", "nvlink", "nvlink.replay_errors", 900, "gpu0")
-    for cites, moved in (((), False), ((99,), False), ((0,), True)):
-        world = World(model=FakeModel(judgement=Judgement("rejected", "no", cites)))
-        given = await looked(world, replays)
-        given["turn"] = {**given["turn"], "priors": {SLOW_LINK: 1.9}}
-        update = await reflect(given, runtime=runtime(world))
-        assert (update["turn"]["priors"][SLOW_LINK] < 1.9) is moved
 
 
 async def test_a_sure_case_is_judged_by_no_model() -> None:

@@ -137,7 +137,7 @@ ALTERED: dict[str, Callable[[Told], set[str]]] = {
     "model_is_named": lambda t: t.broken(altered(t.graph, LOST, by="model:explore")),
     "remedy_has_its_cause": lambda t: t.broken(with_remedy(t.graph, HOT, "n2")),
     "refusals_are_told": lambda t: t.broken(altered(t.graph, OOM, verdict="inconclusive", says="could not look: n3: dmesg: no answer")),
-    "budget_is_kept": lambda t: t.broken(t.graph, asked={"judge": 2}),
+    "budget_is_kept": lambda t: t.broken(t.graph, asked={"read": 2}),
 }
 
 

@@ -10,8 +10,7 @@ import pytest
 
 from graph.model.client import CircuitBreaker, ModelReasoner
 from graph.model.endpoint import ModelReply, OpenAIEndpoint
-from graph.model.reasoner import DeclinedAnswer, IntentChoices, IntentGuess, Judgement
-from graph.state import Hypothesis
+from graph.model.reasoner import DeclinedAnswer, IntentChoices, IntentGuess
 from tests.support.model_server import LONG, MODEL, WINDOW, RealModel
 from tests.support.shaped_answers import Shaped, endless, terse
 
@@ -19,7 +18,7 @@ pytest_plugins = ("tests.support.fixtures_model_server",)
 
 SHORT = 120
 """Tokens: an answer of a terse shape has some forty, and spaces are the model's own affair."""
-CLAIM = Hypothesis(label="GPU.BUS.Fallen_Off_Bus", hosts=("gpu-017",))
+CLAIMS = ("A GPU has fallen off the bus (gpu-017)",)
 FACTS = ("gpu-017: Xid 79 on gpu3", "gpu-017: nvidia-smi lists 7 GPUs of 8")
 CHOICES = IntentChoices(
     {"host": "what is known of a host", "status": "what I know and what I am doing"},
@@ -73,9 +72,9 @@ async def test_more_questions_at_once_than_it_has_slots_are_each_answered_or_dec
     real_model: RealModel, opened: Opened
 ) -> None:
     patient, hurried = ModelReasoner(opened(real_model)), ModelReasoner(opened(real_model, seconds=0.2))
-    answers = await asyncio.gather(*(model.judge_hypothesis("inc-1", CLAIM, FACTS) for model in (patient, patient, hurried)))
-    assert [type(answer) for answer in answers[:2]] == [Judgement, Judgement], answers
-    assert all({*answer.cites} <= {0, 1} for answer in answers if isinstance(answer, Judgement))
+    answers = await asyncio.gather(*(model.critique_claims("inc-1", CLAIMS, FACTS) for model in (patient, patient, hurried)))
+    assert [type(answer) for answer in answers[:2]] == [tuple, tuple], answers
+    assert all({*objection.cites} <= {0, 1} for answer in answers if isinstance(answer, tuple) for objection in answer)
     if isinstance(answers[2], DeclinedAnswer):  # it may be that fast
         assert "0.2 s" in answers[2].reason or "in time" in answers[2].reason
 
@@ -83,7 +82,7 @@ async def test_more_questions_at_once_than_it_has_slots_are_each_answered_or_dec
 async def test_a_question_longer_than_its_window_is_declined_with_what_to_set(real_model: RealModel, opened: Opened) -> None:
     model = ModelReasoner(opened(real_model))
     long = ["節点の温度が高い" * 40] * 60  # few letters, many tokens: no estimate by letters knows
-    answer = await model.judge_hypothesis("inc-1", CLAIM, long)
+    answer = await model.critique_claims("inc-1", CLAIMS, long)
     assert answer == DeclinedAnswer(
         f"the question is longer than the model's window of {WINDOW} tokens: set RACKMEDIC_MODEL_CONTEXT to what the server has"
     )
@@ -91,13 +90,13 @@ async def test_a_question_longer_than_its_window_is_declined_with_what_to_set(re
 
 async def test_a_server_that_is_killed_in_mid_answer_is_a_sentence_and_then_left_alone(mortal_model: RealModel, opened: Opened) -> None:
     model = ModelReasoner(opened(mortal_model, shape=endless, max_output_tokens=5_000), breaker=CircuitBreaker(trips=1))
-    asked = asyncio.create_task(model.judge_hypothesis("inc-1", CLAIM, FACTS))
+    asked = asyncio.create_task(model.critique_claims("inc-1", CLAIMS, FACTS))
     async with asyncio.timeout(LONG):
         while not await asyncio.to_thread(mortal_model.answering):
             assert not asked.done()
             await asyncio.sleep(0.01)
     mortal_model.kill()
     assert await asked == DeclinedAnswer("the model's endpoint cannot be reached")
-    assert await model.judge_hypothesis("inc-1", CLAIM, FACTS) == DeclinedAnswer(
+    assert await model.critique_claims("inc-1", CLAIMS, FACTS) == DeclinedAnswer(
         "the model rests after failing 1 times in a row: the model's endpoint cannot be reached"
     )

@@ -28,7 +28,7 @@ from graph.engine.assessment import assess_facts
 from graph.engine.belief import MAX_LOW_TRUST_LOG_ODDS
 from graph.engine.peer_differences import DIFFERENCE_KEYS
 from graph.model.client import ModelReasoner
-from graph.model.reasoner import DeclinedAnswer, IdeaChoices, IntentChoices, Judgement, PromptMaterial, ReportExtraction
+from graph.model.reasoner import DeclinedAnswer, IdeaChoices, IntentChoices, PromptMaterial, ReadingChoices, ReportExtraction
 from graph.remediation.build import PlanContext, build_remediations
 from graph.remediation.state_machine import RemediationEvent, advance
 from graph.state import Hypothesis, Remediation
@@ -323,15 +323,20 @@ class Case(RuleBasedStateMachine):
         for turn in range(3):
             for incident in ("a", "b", "c"):
                 name = f"{incident}{turn}"
-                reading = await model.extract_report(name, PromptMaterial("slow", findings="Xid 79"), HOSTS, {LOST: "Lost", HUNG: "Hung"})
+                reading = await model.extract_report(
+                    name,
+                    PromptMaterial("slow", findings="Xid 79"),
+                    ReadingChoices(HOSTS, {LOST: "Lost", HUNG: "Hung"}, checks={"smi": "GPUs"}),
+                )
                 named = set() if isinstance(reading, DeclinedAnswer) else {label for label, _ in reading.causes}
                 assert named <= {LOST, HUNG}, "I16: a cause that was not offered"
-                verdict = await model.judge_hypothesis(name, Hypothesis(label=LOST), ["Xid 79"])
-                assert isinstance(verdict, DeclinedAnswer) or set(verdict.cites) <= {0}, "I16: a finding that was not shown"
+                asked = () if isinstance(reading, DeclinedAnswer) else reading.checks
+                assert {look.check for look in asked} <= {"smi"}, "I16: a look that was not offered"
+                assert {host for look in asked for host in look.hosts} <= set(HOSTS), "I16: a host that was not offered"
                 choices = IntentChoices({"why": "wants reasons"}, HOSTS, (LOST,), ("smi",), ("reboot",))
                 wish = await model.classify_intent(name, "why?", choices)
                 assert isinstance(wish, DeclinedAnswer) or (wish.intent == "why" and set(wish.hosts) <= set(HOSTS)), "I16: not offered"
-                assert voice in READABLE or not [row for row in (reading, verdict) if isinstance(row, ReportExtraction | Judgement)]
+                assert voice in READABLE or not isinstance(reading, ReportExtraction)
                 ideas = await model.propose_ideas(
                     f"{name}+", PromptMaterial("slow"), ["Xid 79"], IdeaChoices(HOSTS, {"smi": "GPUs"}, {"GPU.BUS": "PCIe"})
                 )

@@ -151,11 +151,10 @@ def _filled(name: str, schema: Mapping[str, Any], more: str = "", verdict: str =
             found[key] = [0] if of["type"] == "integer" else (ids if key != "symptoms" else ids[-1:] if more else [])
         else:
             found[key] = more or (ids[0] if ids else "")
-    if name == "judge":
-        found |= {"because": "I know it", "verdict": more or verdict}
     if name == "read":
         ids = schema["properties"]["causes"]["items"]["properties"]["cause"].get("enum", [])
         found |= {"causes": [{"cause": more or one, "p": 1.0} for one in ids[:1]], "signatures": [], "times": []}
+        found |= {"looks": [_look(schema)]} if "looks" in schema["properties"] else {}
         found |= (
             {"symptoms": [], "hosts": [], "category": "GPU"} if more else {}
         )  # one thing is wrong, so that no other reason can refuse it
@@ -165,6 +164,12 @@ def _filled(name: str, schema: Mapping[str, Any], more: str = "", verdict: str =
         says = "contradicted" if verdict == "confirmed" else "holds"
         found["objections"] = [{"claim": 0, "verdict": more or says, "because": "I know it", "cites": [0]}]
     return found
+
+
+def _look(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a request to repeat a check everywhere."""
+    of = schema["properties"]["looks"]["items"]["properties"]
+    return {"check": of["check"]["enum"][0], "hosts": list(of["hosts"]["items"].get("enum", [])), "repeat": True}
 
 
 def _idea(schema: Mapping[str, Any], more: str) -> dict[str, Any]:

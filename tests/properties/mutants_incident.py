@@ -16,7 +16,6 @@ from graph.engine.verdict import judge_label
 from graph.extraction.pasted_text import store_attachments
 from graph.incident.conclude import _compute_costs
 from graph.incident.reasoning_check import verify_conclusion
-from graph.incident.reflect import _compute_shift
 from graph.model.budget import Budget
 from graph.model.client import CircuitBreaker, ModelReasoner
 from graph.remediation.build import build_approval_id
@@ -142,11 +141,6 @@ INCIDENT_MUTANTS: tuple[Mutant, ...] = (
                 "priors.get(leaf.label, 0.0)",
             ),
             Edit(compute_model_priors, "MODEL_LOG_ODDS", "30.0"),
-            Edit(
-                _compute_shift,
-                '{"confirmed": MODEL_LOG_ODDS, "rejected": -MODEL_LOG_ODDS, "inconclusive": 0.0}',
-                '{"confirmed": 30.0, "rejected": -30.0, "inconclusive": 0.0}',
-            ),
             Edit(verify_conclusion, "not verification.broken", "True"),
         ),
     ),

@@ -7,7 +7,8 @@ from graph.engine.assessment import Assessment
 from graph.engine.priors import compute_model_priors
 from graph.incident.conclude import _build_diagnosis, _get_outcome
 from graph.incident.context import assess_incident, merge_facts
-from graph.incident.plan import _plan_first_round, _read_findings
+from graph.incident.findings_reading import read_findings
+from graph.incident.plan import _plan_first_round
 from graph.incident.run_checks import list_wave_facts
 from tests.properties.mutation import Edit, Mutant, run_mutant, unchanged
 from tests.properties.reasoning_stories import STORIES, tell
@@ -201,8 +202,8 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
         (
             Edit(
                 _plan_first_round,
-                "_trim_priors(sum_priors(*source_weights.values()))",
-                "{label: weight + 1.0 for label, weight in _trim_priors(sum_priors(*source_weights.values())).items()}",
+                "trim_priors(sum_priors(*source_weights.values()))",
+                "{label: weight + 1.0 for label, weight in trim_priors(sum_priors(*source_weights.values())).items()}",
             ),
         ),
         when=HIDDEN,
@@ -211,7 +212,10 @@ REASONING_MUTANTS: tuple[ReasoningMutant, ...] = (
     ReasoningMutant(
         "the model is asked at every step",
         "model oversteps",
-        (Edit(_read_findings, "FINDINGS_QUESTION in context.turn.asked_model", "False"),),
+        (
+            Edit(read_findings, "readings < MAX_READINGS", "True"),
+            Edit(read_findings, "readings + 1 == MAX_READINGS", "False"),
+        ),
         when=BLIND,
         ends="budget_is_kept",
     ),

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import Any
 
-from graph.model.reasoner import Judgement, Objection, ReportExtraction
+from graph.model.reasoner import Objection, ReportExtraction
 from graph.report import Report
 from tests.graph.test_flow import Desk, world
 from tests.support.fakes_graph import LOST, OOM, FakeModel, World, fact, item
@@ -76,10 +76,8 @@ def _thinks(**more: Any) -> FakeModel:
 STORIES = {
     "two faults on two hosts": lambda: _both(),
     "the looks that would tell are refused": lambda: _both(hidden=True),
-    "a model reads and judges": lambda: _both(
-        _thinks(judgement=Judgement("confirmed", "surely", (0,)), objects=(Objection("holds"), Objection("holds")))
-    ),
-    "a model reads where nothing can be seen": lambda: _both(_thinks(judgement=Judgement("confirmed", "surely", (0,))), hidden=True),
+    "a model reads and judges": lambda: _both(_thinks(objects=(Objection("holds"), Objection("holds")))),
+    "a model reads where nothing can be seen": lambda: _both(_thinks(), hidden=True),
     "mended before the next look": lambda: _mended(),
 }
 

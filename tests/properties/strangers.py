@@ -26,7 +26,7 @@ from graph.dialogue.said import Vocabulary
 from graph.extraction.host_index import HostIndex
 from graph.extraction.reports import ParsedReport
 from graph.incident.context import IncidentContext, TurnState
-from graph.model.answers import BadAnswer, JudgeAnswer
+from graph.model.answers import BadAnswer, CritiqueAnswer
 from graph.report import Report
 from graph.state import Conjecture, Remediation
 from kb.guides.guide import Guide
@@ -125,7 +125,7 @@ OWN: Mapping[str, Mapping[str, Any]] = {
         "leaves": ("GPU.BUS.Lost",),
     },
     "graph.model.answer_values.keep_verbatim_quotes": {"quotes": ("NCCL timeout", "Xid 79")},
-    "graph.model.answers.parse_answer": {"shape": JudgeAnswer},
+    "graph.model.answers.parse_answer": {"shape": CritiqueAnswer},
     "graph.model.client.build_past_question": {
         "sentences": ("It was the firmware of the switch.",),
         "labels": {"GPU.BUS.Lost": "GPU lost"},

@@ -14,13 +14,13 @@ from graph.model.reasoner import (
     Ideas,
     IntentChoices,
     IntentGuess,
-    Judgement,
     ModelSpend,
     Objection,
     PromptMaterial,
+    ReadingChoices,
     ReportExtraction,
 )
-from graph.state import Hypothesis, InboxItem, InboxItemKind
+from graph.state import InboxItem, InboxItemKind
 from kb.taxonomy.expressions import Expression
 from kb.taxonomy.taxonomy import Clue, Leaf, Taxonomy
 from tests.support.clock import T0, SetClock
@@ -250,7 +250,6 @@ class FakeModel:
 
     guess: ReportExtraction | DeclinedAnswer = GARBAGE  # extraction before any check
     found: ReportExtraction | DeclinedAnswer = GARBAGE  # extraction after a check
-    judgement: Judgement | DeclinedAnswer = GARBAGE
     thinks: Ideas | DeclinedAnswer = GARBAGE
     later: Ideas | DeclinedAnswer | None = None  # ideas when asked again; None repeats `thinks`
     objects: tuple[Objection, ...] | DeclinedAnswer = GARBAGE
@@ -260,16 +259,10 @@ class FakeModel:
     earlier: Sequence[str] = ()
     claims: tuple[str, ...] = ()  # claims of the last call
 
-    async def extract_report(
-        self, incident: str, material: PromptMaterial, hosts: Sequence[str], causes: Mapping[str, str]
-    ) -> ReportExtraction | DeclinedAnswer:
+    async def extract_report(self, incident: str, material: PromptMaterial, choices: ReadingChoices) -> ReportExtraction | DeclinedAnswer:
         self.calls.append("read")
         self.shown.append(f"{material.logs}\n{material.findings}".strip())
         return self.found if material.findings else self.guess
-
-    async def judge_hypothesis(self, incident: str, hypothesis: Hypothesis, facts: Sequence[str]) -> Judgement | DeclinedAnswer:
-        self.calls.append("judge")
-        return self.judgement
 
     async def propose_ideas(
         self, incident: str, material: PromptMaterial, findings: Sequence[str], choices: IdeaChoices

@@ -61,11 +61,8 @@ def answer_read(prompt: str) -> dict[str, Any]:
         "category": likely[0].partition(".")[0] if likely else "OTHER",
         "causes": [{"cause": label, "p": round(0.5 / at, 2)} for at, label in enumerate(likely, 1)],
         "outside": "",
+        **({"looks": []} if read_list(prompt, "Looks") else {}),
     }
-
-
-def answer_judge(prompt: str) -> dict[str, Any]:
-    return {"verdict": "inconclusive", "because": "The findings do not decide it.", "cites": []}
 
 
 def answer_explore(prompt: str) -> dict[str, Any]:
@@ -113,7 +110,6 @@ def answer_label(prompt: str) -> dict[str, Any]:
 
 RULES: Mapping[str, Callable[[str], dict[str, Any]]] = {
     "read": answer_read,
-    "judge": answer_judge,
     "explore": answer_explore,
     "critique": answer_critique,
     "intent": answer_intent,

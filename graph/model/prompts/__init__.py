@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 PROMPT_DIR = Path(__file__).parent
-QUESTION_NAMES = ("read", "judge", "explore", "critique", "intent", "label")
+QUESTION_NAMES = ("read", "explore", "critique", "intent", "label")
 
 
 class BadPrompt(Exception):

@@ -8,13 +8,11 @@ counts it as resolved), and may be that nothing is wrong.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from graph.extraction.reports import parse_report
-from graph.model.budget import Budget
-from graph.model.client import ModelReasoner
-from graph.model.prompt_texts import shorten_text
-from graph.model.reasoner import DeclinedAnswer
-from graph.state import Hypothesis, IncidentBrief
+from graph.model.prompt_texts import flatten_texts, number_lines, shorten_text
+from graph.state import IncidentBrief
 from kb.history.index import PastIncidentIndex, SimilarIncident
 from tests.bench.arms.arm import Account, Answer, Stage
 from tests.bench.arms.model_arms import Causes, answer_of, costing, every_label, kept, line_of, report_of
@@ -23,7 +21,6 @@ from tests.bench.model.endpoint import Line, Typed
 from tools.fact import Fact
 
 NEAREST, HYPOTHESES, MOST_DIGEST = 8, 2, 6_000
-ROOM = Budget(calls=400, tokens=4_000_000, usd=20.0)  # large enough never to end the algorithm; the paper has no budget
 
 PIPELINE = "by pipeline"  # prefix of an account that names the answer's pipeline
 
@@ -48,6 +45,14 @@ class Alike(Typed):
 
 class Ranked(Typed):
     labels: list[str]
+
+
+class Verdict(Typed):
+    """The answer to `prompts/judge.md`. `cites`: numbers of findings."""
+
+    verdict: Literal["confirmed", "rejected", "inconclusive"]
+    because: str
+    cites: list[str]
 
 
 class Conclusion(Typed):
@@ -80,7 +85,6 @@ class Incident:
 
     stage: Stage
     line: Line
-    model: ModelReasoner
     bench: Bench
     brief: IncidentBrief = field(default_factory=IncidentBrief)
     records: list[str] = field(default_factory=list)
@@ -158,12 +162,16 @@ class Incident:
         """Reflection agent: judge a hypothesis from memory, newest last."""
         recent = memory[-60:]
         lines = [one.line for one in recent] or ["no check could be run"]
-        verdict = await self.model.judge_hypothesis("aidai", Hypothesis(label=label, hosts=self.brief.hosts), lines)
-        self.line.heard()
-        if isinstance(verdict, DeclinedAnswer):
+        claim = f"{label} of {', '.join(self.brief.hosts) or 'the job'}"
+        verdict = await self.line.put("judge", {"Suspected cause": [claim]}, {"Findings": number_lines(flatten_texts(lines))}, Verdict)
+        if verdict is None:
             return []
         self.records.append(f"{label}: {verdict.verdict}, {verdict.because}"[:200])
-        return [Valid(label, tuple(recent[n] for n in verdict.cites if n < len(recent)))] if verdict.verdict == "confirmed" else []
+        return (
+            [Valid(label, tuple(recent[int(n)] for n in verdict.cites if n.isdigit() and int(n) < len(recent)))]
+            if verdict.verdict == "confirmed"
+            else []
+        )
 
     async def concluded(self, valid: Sequence[Valid]) -> Answer:
         """Conclusion agent: report every validated cause, primary ones first."""
@@ -191,7 +199,7 @@ class AidAI:
 
     async def solve(self, stage: Stage) -> Answer:
         line = line_of(stage)
-        incident = Incident(stage, line, line.reasoner(ROOM), Bench(stage))
+        incident = Incident(stage, line, Bench(stage))
         await incident.summarised()
         number, valid = 1, await incident.from_history()
         if not valid:

@@ -115,7 +115,6 @@ ABLATIONS: Mapping[str, Ablation] = {
     "B9-report":      Ablation("without the model's reading of the ticket", declines=("report",)),
     "B9-findings":    Ablation("without the model's reading of what was found", declines=("findings",)),
     "B9-critique":    Ablation("without the model's attack on causes", declines=("critique",)),
-    "B9-judge":       Ablation("without the model's judgement (reflection)", declines=("judge",)),
     "B9-parallel":    Ablation("without looking at many things at once", fleet=OneAtATime),
 }
 # fmt: on

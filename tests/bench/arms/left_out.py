@@ -1,6 +1,6 @@
 """Reduced parts of the product for ablations: a model that is not asked everything, a fleet without parallel checks."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from graph.model.reasoner import (
     DeclinedAnswer,
@@ -8,14 +8,13 @@ from graph.model.reasoner import (
     Ideas,
     IntentChoices,
     IntentGuess,
-    Judgement,
     ModelSpend,
     Objection,
     PromptMaterial,
+    ReadingChoices,
     Reasoner,
     ReportExtraction,
 )
-from graph.state import Hypothesis
 from tools.fleet.answers import AnswerCallback, CheckRequest, FleetAnswers
 from tools.fleet.fleet import Fleet
 
@@ -28,14 +27,9 @@ class Partly:
     def __init__(self, model: Reasoner, declines: Collection[str] = ()) -> None:
         self._model, self._declines = model, declines
 
-    async def extract_report(
-        self, incident: str, material: PromptMaterial, hosts: Sequence[str], causes: Mapping[str, str]
-    ) -> ReportExtraction | DeclinedAnswer:
+    async def extract_report(self, incident: str, material: PromptMaterial, choices: ReadingChoices) -> ReportExtraction | DeclinedAnswer:
         name = "findings" if material.findings else "report"
-        return DeclinedAnswer(LEFT_OUT) if name in self._declines else await self._model.extract_report(incident, material, hosts, causes)
-
-    async def judge_hypothesis(self, incident: str, hypothesis: Hypothesis, facts: Sequence[str]) -> Judgement | DeclinedAnswer:
-        return DeclinedAnswer(LEFT_OUT) if "judge" in self._declines else await self._model.judge_hypothesis(incident, hypothesis, facts)
+        return DeclinedAnswer(LEFT_OUT) if name in self._declines else await self._model.extract_report(incident, material, choices)
 
     async def propose_ideas(
         self, incident: str, material: PromptMaterial, findings: Sequence[str], choices: IdeaChoices

@@ -47,7 +47,11 @@ class Sage:
             case "judge":
                 guilty = self.holds(listed(text, "Suspected cause")[0].partition(" of ")[0] in self._labels)
                 findings = len(re.findall(r"^\d+: ", text, re.MULTILINE))
-                return {"verdict": "confirmed" if guilty else "rejected", "because": "I know.", "cites": list(range(findings))}
+                return {
+                    "verdict": "confirmed" if guilty else "rejected",
+                    "because": "I know.",
+                    "cites": [str(at) for at in range(findings)],
+                }
             case "summary" | "rerank":
                 return {"incidents": self._alike(text)} if name == "rerank" else {"summary": text.partition("Report:\n")[2]}
             case "conclusion":
@@ -61,7 +65,7 @@ class Sage:
         hosts = [host for host in listed(text, "Hosts") if self.holds(host in self._hosts)]
         causes = [line.partition("  ")[0] for line in listed(text, "Causes")]
         likely = [label for label in causes if self.holds(label in self._labels)][:3]
-        said = {"symptoms": [], "hosts": hosts, "job": "", "times": [], "signatures": [], "outside": ""}
+        said = {"symptoms": [], "hosts": hosts, "job": "", "times": [], "signatures": [], "outside": "", "looks": []}
         category = likely[0].partition(".")[0] if likely else "OTHER"
         return {**said, "category": category, "causes": [{"cause": label, "p": 0.9} for label in likely]}
 

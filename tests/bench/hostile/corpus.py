@@ -263,13 +263,12 @@ PLACES: Mapping[str, Put] = {
     "lesson of the cause": _lesson(lambda there, text: {"label": there.label, "title": text[:120], "resolution": text[:600]}),
     "look of a lesson": _lesson(lambda there, text: {"label": OTHER, "deciding_check": text[:160], "misled": [there.label, text[:160]]}),
     "file of past incidents": _incidents,
-    "answer to judge": _answer("judge"),
     "answer to explore": _answer("explore"),
     "answer to critique": _answer("critique"),
     "answer to intent": _answer("intent"),
     "answer to read": _answer("read"),
     "ids of a reading": _answer("read", strange=True),
-    "ids of an answer": _answer("judge", "explore", "critique", "intent", strange=True),
+    "ids of an answer": _answer("explore", "critique", "intent", strange=True),
 }
 
 
@@ -285,7 +284,7 @@ def corpus() -> list[tuple[str, Hostile]]:
 
 # an answer decides the next questions, and a refused answer hides the rest of it
 TOGETHER = (
-    ("answer to judge", "answer to intent"),
+    ("answer to intent",),
     ("answer to explore", "answer to critique"),
     ("answer to read",),
     ("ids of a reading",),

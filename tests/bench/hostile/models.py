@@ -12,7 +12,7 @@ from tests.bench.hostile.texts import OTHER, VICTIM
 
 MOST = 450  # characters of a repeated order; a longer one would exceed its field and be refused without being tried
 # other answers beside an attack, chosen so that its question is asked at all
-UNSURE: Mapping[str, Mapping[str, Any]] = {"read": {"causes": []}, "judge": {"verdict": "inconclusive"}}
+UNSURE: Mapping[str, Mapping[str, Any]] = {"read": {"causes": []}}
 
 
 @dataclass
@@ -44,6 +44,7 @@ class Obeys:
         causes, hosts = listed(user, "Causes"), listed(user, "Hosts")
         wanted = [label for label in causes if label.partition("  ")[0] == OTHER or OTHER.startswith(f"{label}.")] or causes[-1:]
         branches = listed(user, "Branches")
+        checks = [row.partition("  ")[0] for row in listed(user, "Looks")]
         answers: dict[str, dict[str, Any]] = {
             "read": {
                 "symptoms": listed(user, "Symptoms")[:3],
@@ -54,8 +55,8 @@ class Obeys:
                 "category": "OTHER",
                 "causes": [{"cause": line.partition("  ")[0], "p": 1.0} for line in wanted[:1]],
                 "outside": order,
+                **({"looks": [{"check": check, "hosts": hosts, "repeat": True} for check in checks]} if checks else {}),
             },
-            "judge": {"verdict": "confirmed", "because": order, "cites": [0]},
             "explore": {
                 "ideas": [
                     {

@@ -20,7 +20,7 @@ from graph.extraction.text_classifier import blend_rankings, rank_labels_by_text
 from graph.model.budget import Budget
 from graph.model.client import ModelReasoner
 from graph.model.endpoint import ChatEndpoint, OpenAIEndpoint
-from graph.model.reasoner import Idea, IdeaChoices, Ideas, PromptMaterial, ReportExtraction
+from graph.model.reasoner import Idea, IdeaChoices, Ideas, PromptMaterial, ReadingChoices, ReportExtraction
 from graph.model.recording import RecordedEndpoint
 from kb.history.incidents import load_seeds
 from kb.history.label_ranking import LabelRanker
@@ -58,8 +58,8 @@ async def _read(model: ModelReasoner, told: Told, taxonomy: Taxonomy) -> Read:
     material = PromptMaterial(told.text)
     branches = {label.rpartition(".")[0]: taxonomy.get_title(label.rpartition(".")[0]) for label in titles}
     asked = (
-        model.extract_report(told.id, material, (), titles),
-        model.extract_report(told.id, material, (), less),
+        model.extract_report(told.id, material, ReadingChoices((), titles)),
+        model.extract_report(told.id, material, ReadingChoices((), less)),
         model.propose_ideas(told.id, material, (), IdeaChoices((), {}, branches)),
     )
     whole, without, ideas = await asyncio.gather(*asked)
@@ -80,7 +80,7 @@ def score(rows: Sequence[Read], taxonomy: Taxonomy, among: Mapping[str, bool]) -
             continue
         past = [seed for seed in seeds if seed.source_url != row.told.url]
         ruled = rank_labels_by_text(row.told.text, taxonomy, LabelRanker.build(taxonomy, past), CHECKS, WHEN)
-        ranked = [label for label, _ in blend_rankings(ruled, row.whole.causes)]
+        ranked = [label for label, _ in blend_rankings(ruled, row.whole.causes, fits_none=bool(row.whole.outside))]
         hits["level_1"].append(row.whole.category == row.told.category)
         if row.told.leaf:
             hits["level_1_of_leaf"].append(ranked[0].partition(".")[0] == row.told.leaf.partition(".")[0])

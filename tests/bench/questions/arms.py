@@ -20,18 +20,16 @@ from graph.dialogue.news import has_complaint, is_empty_message
 from graph.dialogue.read import parse_message
 from graph.dialogue.said import ALL, ParsedMessage, Vocabulary
 from graph.dialogue.things import CHECK_WORDS
-from graph.engine.priors import rank_decidable_labels
 from graph.extraction.reports import parse_report
 from graph.extraction.text_classifier import blend_rankings, rank_labels_by_text
 from graph.incident.context import DIAGNOSING_KINDS
-from graph.incident.prompt_material import MAX_OFFERED_LABELS
 from graph.incident.visibility import build_vocabulary
 from graph.learning.knowledge_drafts import MIN_COMMAND_THREADS, draft_checks
 from graph.learning.rule_labelling import LabelledRow
 from graph.learning.thread_contents import ThreadContents
 from graph.model.client import ModelReasoner
-from graph.model.reasoner import IntentChoices, IntentGuess, PromptMaterial, ReportExtraction
-from graph.state import IncidentBrief, Origin
+from graph.model.reasoner import IntentChoices, IntentGuess, PromptMaterial, ReadingChoices, ReportExtraction
+from graph.state import Origin
 from kb.history.bm25 import BM25Corpus
 from kb.history.incidents import PastIncident, load_seeds
 from kb.history.label_ranking import LabelRanker
@@ -158,10 +156,11 @@ async def with_model(questions: Questions, knowledge: Knowledge, heard: Heard) -
         found.looks[one.id] = look(one, knowledge, await _meant(said_in(one, knowledge), knowledge, model))
 
     async def of_report(one: Attribution) -> None:
-        reading = await model.extract_report(PURSE, PromptMaterial(one.text), (), knowledge.titles())
+        reading = await model.extract_report(PURSE, PromptMaterial(one.text), ReadingChoices((), knowledge.titles()))
         ranked = knowledge.ranked(one)
         found.attributed[one.id] = _attributed(
-            one, blend_rankings(ranked, reading.causes) if isinstance(reading, ReportExtraction) else ranked
+            one,
+            blend_rankings(ranked, reading.causes, fits_none=bool(reading.outside)) if isinstance(reading, ReportExtraction) else ranked,
         )
 
     # a draft is the same: no model call exists for it
@@ -177,11 +176,9 @@ async def _extracted(one: Extraction, knowledge: Knowledge, model: ModelReasoner
     if not ruled.act or (one.given.place == "thread" and said.kind not in DIAGNOSING_KINDS):
         return ruled
     told = parse_report(one.text, knowledge.names.host_index, NOW)
-    if told.unknown_hosts or (set(told.symptoms) - {"vague"} and told.hosts):  # same condition as in `summarise`
+    if told.hosts:  # same condition as in `summarise`, for a large fleet
         return ruled
-    brief = IncidentBrief(text=one.text, symptoms=told.symptoms, signatures=told.signatures)
-    sounds = {label: knowledge.taxonomy.get_title(label) for label in rank_decidable_labels(knowledge.taxonomy, brief, MAX_OFFERED_LABELS)}
-    reading = await model.extract_report(PURSE, PromptMaterial(one.text), sorted(load_site().hosts), sounds)
+    reading = await model.extract_report(PURSE, PromptMaterial(one.text), ReadingChoices(sorted(load_site().hosts), knowledge.titles()))
     if not isinstance(reading, ReportExtraction):
         return ruled
     return Extracted(ruled.hosts or frozenset(reading.hosts), ruled.port, ruled.job or reading.job, ruled.act)

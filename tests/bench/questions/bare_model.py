@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeVar
 
 from graph.model.endpoint import EndpointFailure
 from graph.model.prompts import build_question
-from graph.model.reasoner import DeclinedAnswer, PromptMaterial, ReportExtraction
+from graph.model.reasoner import DeclinedAnswer, PromptMaterial, ReadingChoices, ReportExtraction
 from tests.bench.model.endpoint import Typed, schema_of
 from tests.bench.model.endpoint import read as read_answer
 from tests.bench.questions.arms import PURSE, Knowledge
@@ -108,7 +108,7 @@ class _Asking:
             self.found.drafts[one.id] = said.yaml
 
     async def cause(self, one: Attribution) -> None:
-        reading = self._model.extract_report(PURSE, PromptMaterial(one.text), (), self._knowledge.titles())
+        reading = self._model.extract_report(PURSE, PromptMaterial(one.text), ReadingChoices((), self._knowledge.titles()))
         read, said = await asyncio.gather(reading, self._answer(one, ChooseAnswer(cause=UNUSABLE)))
         if (ranked := _ranked(read)) or said:
             self.found.attributed[one.id] = Attributed(ranked, _id(said.cause) if said else "")
