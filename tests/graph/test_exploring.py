@@ -4,10 +4,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graph.incident.exploration import MAX_ROUNDS
-from graph.model.reasoner import DeclinedAnswer, Idea, Ideas, Objection, ReportExtraction
+from graph.model.reasoner import DeclinedAnswer, Idea, Ideas, Objection, ReportExtraction, RequestedCheck
 from graph.report import Report
 from tests.graph.test_flow import LOST_ON_N2, Desk, world
-from tests.support.fakes_graph import LOST, SLOW_LINK, FakeModel, fact, item
+from tests.support.fakes_graph import CHECKS, LOST, SLOW_LINK, FakeModel, fact, item
 
 REPLAYS = fact("n2", "nvlink", "nvlink.replay_errors", 900, "gpu0")
 ODD = fact("n1", "dmesg", "kernel.xid", 167, "gpu0")
@@ -152,11 +152,56 @@ async def test_a_sure_diagnosis_is_not_critiqued() -> None:
 
 
 async def test_a_narrow_diagnosis_is_told_with_what_speaks_against_it_and_stays_proven() -> None:
-    """Another cause is likely on the same host, so the critique runs; it cannot undo what a fact proves."""
+    """A reading finds another cause likely on the same host, so the critique runs; it cannot undo what a fact proves."""
     model = FakeModel(
-        guess=ReportExtraction(causes=((SLOW_LINK, 1.0),)), objects=(Objection("contradicted", "Its links replayed before.", (0,)),)
+        found=ReportExtraction(causes=((SLOW_LINK, 1.0),), checks=(RequestedCheck("nvlink", ("n2",), repeat=True),)),
+        objects=(Objection("contradicted", "Its links replayed before.", (0,)),),
     )
-    report = await Desk(world(LOST_ON_N2, REPLAYS, model=model)).turn(item("trouble"))
+    report = await Desk(world(LOST_ON_N2, REPLAYS, model=model)).turn(item("n2 is slow"))
     assert [row.label for row in report.root_causes] == [LOST]
     assert model.claims == ("Lost (n2/gpu3)",)
     assert report.doubts == ("Lost: Its links replayed before.",)
+
+
+async def test_a_reading_may_ask_for_a_repetition_and_reads_again_after_it_at_most_three_times() -> None:
+    repeats = ReportExtraction(checks=(RequestedCheck("nvlink", ("n2",), repeat=True),))
+    model = FakeModel(found=repeats)
+    desk = Desk(world(REPLAYS, model=model))
+    await desk.turn(item("n2 is slow"))
+    assert model.calls.count("read") == 3
+    asked = [(ask.host, ask.check) for ask in desk.world.fleet.asked]
+    rule_looks = 1 + 2  # the first wave and its repetitions
+    assert asked.count(("n2", "nvlink")) == rule_looks + 2, "after the last reading no check runs"
+
+
+async def test_a_reading_that_asks_for_nothing_new_is_the_last_one() -> None:
+    known = ReportExtraction(checks=(RequestedCheck("nvlink", ("n2",)), RequestedCheck("rm", ("n2",)), RequestedCheck("smi", ("n99",))))
+    model = FakeModel(found=known)
+    desk = Desk(world(REPLAYS, model=model))
+    await desk.turn(item("n2 is slow"))
+    assert model.calls.count("read") == 1
+    assert {ask.check for ask in desk.world.fleet.asked} <= set(CHECKS), "a check that nobody offered never runs"
+
+
+async def test_hosts_that_a_reading_finds_get_all_passive_checks() -> None:
+    model = FakeModel(found=ReportExtraction(hosts=("n9",)))
+    desk = Desk(world(ODD, model=model, hosts="n[1-80]"))
+    await desk.turn(item("n1 is odd"))
+    passive = {check.id for check in CHECKS.values() if not check.exclusive}
+    assert {ask.check for ask in desk.world.fleet.asked if ask.host == "n9"} >= passive
+
+
+async def test_a_likely_cause_is_the_headline_also_where_nothing_is_abnormal() -> None:
+    model = FakeModel(found=ReportExtraction(causes=((SLOW_LINK, 0.6), (LOST, 0.2))))
+    report = await Desk(world(model=model)).turn(item("n2 is slow"))
+    assert (report.outcome, report.root_causes, report.actions) == ("abstained", (), ())
+    assert report.likely is not None
+    assert report.likely.label == SLOW_LINK
+    assert report.headline.startswith("Likely, not proven: Slow.")
+
+
+async def test_a_second_cause_is_sought_where_one_leaves_a_symptom_unexplained() -> None:
+    model = FakeModel()
+    report = await Desk(world(LOST_ON_N2, model=model)).turn(item("a GPU has fallen off on n2 and n3 is slow"))
+    assert [row.label for row in report.root_causes] == [LOST]
+    assert "read" in model.calls

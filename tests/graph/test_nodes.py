@@ -85,9 +85,9 @@ async def test_items_that_want_an_answer_change_no_brief() -> None:
 
 
 async def test_a_models_guess_names_only_visible_hosts() -> None:
-    model = FakeModel(guess=ReportExtraction(symptoms=("slow",), hosts=("n2", "evil"), job="4711"))
-    update = await summarise(state(item("the second one crawls")), runtime=runtime(World(model=model)))
-    assert update["brief"]["hosts"] == ["n2"]
+    model = FakeModel(guess=ReportExtraction(symptoms=("slow",), hosts=("n2", "n5", "evil"), job="4711"))
+    update = await summarise(state(item("machine no. 2 crawls, evil too")), runtime=runtime(World(model=model, hosts="n[1-80]")))
+    assert update["brief"]["hosts"] == ["n2"], "nobody wrote a 5"
     assert update["brief"]["job"] == "4711"
 
 
