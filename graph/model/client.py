@@ -45,6 +45,7 @@ from graph.model.prompt_texts import (
     MAX_HOSTS,
     MAX_REPORT_CHARS,
     build_blocks,
+    build_lines,
     flatten_texts,
     number_lines,
     select_fitting_rows,
@@ -150,7 +151,7 @@ class ModelReasoner:
         labels = select_fitting_rows([f"{label}  {title}" for label, title in causes.items()][:MAX_LABELS], self._room // 2)
         ids = [line.partition("  ")[0] for line in labels]
         categories = [f"{name}  {title}" for name, title in CATEGORIES.items()]
-        lists = {"Symptoms": sorted(SYMPTOMS), "Hosts": names, "Categories": categories, "Causes": labels}
+        lists = {"Symptoms": sorted(SYMPTOMS), "Categories": categories, "Causes": labels, "Hosts": names}
         question = self._build_question("read", lists, build_blocks(material))
         shape = build_object_schema(
             symptoms=build_list_schema(sorted(SYMPTOMS)),
@@ -197,9 +198,11 @@ class ModelReasoner:
         lines, hosts = flatten_texts(findings), list(choices.hosts[:MAX_HOSTS])
         check_rows = select_fitting_rows([f"{check}  {description}" for check, description in choices.looks.items()], self._room // 3)
         branches = [f"{branch}  {title}" for branch, title in choices.branches.items()]
-        lists = {"Ruled out": list(choices.ruled_out[:MAX_LABELS]), "Earlier ideas": list(choices.earlier), "Hosts": hosts}
-        lists |= {"Looks": check_rows, "Branches": select_fitting_rows(branches, self._room // 3)}
-        question = self._build_question("explore", lists, {**build_blocks(material), "Findings": number_lines(lines) or "none"})
+        lists = {"Branches": select_fitting_rows(branches, self._room // 3), "Looks": check_rows}
+        lists |= {"Hosts": hosts, "Ruled out": list(choices.ruled_out[:MAX_LABELS])}
+        earlier_ideas = {"Earlier ideas": build_lines(choices.earlier)} if choices.earlier else {}
+        texts = {**build_blocks(material), **earlier_ideas, "Findings": number_lines(lines) or "none"}
+        question = self._build_question("explore", lists, texts)
         ids = {name: [line.partition("  ")[0] for line in lists[name]] for name in ("Looks", "Branches")}
         idea_shape = build_object_schema(
             title=TEXT_SCHEMA,
@@ -253,8 +256,8 @@ class ModelReasoner:
     async def classify_intent(self, incident: str, text: str, choices: IntentChoices) -> IntentGuess | DeclinedAnswer:
         names = select_likely_hosts(text, choices.hosts)
         meanings = [f"{intent}: {means}" for intent, means in choices.intents.items()]
-        lists = {"Intents": list(choices.intents), "Meanings": meanings, "Hosts": names, "Causes": list(choices.labels)}
-        lists |= {"Checks": list(choices.checks), "Remedies": list(choices.remedies)}
+        lists = {"Intents": list(choices.intents), "Meanings": meanings, "Checks": list(choices.checks)}
+        lists |= {"Remedies": list(choices.remedies), "Hosts": names, "Causes": list(choices.labels)}
         question = self._build_question("intent", lists, {"Message": shorten_text(text, MAX_MESSAGE_CHARS)})
         shape = build_object_schema(
             intent=build_enum_schema(choices.intents),
@@ -326,9 +329,7 @@ class ModelReasoner:
         if refusal := self._breaker.get_open_reason() or await self._find_budget_refusal(incident, tokens):
             return DeclinedAnswer(refusal)
         await self._record_spend(incident, ModelSpend(calls=1))  # before asking, so that concurrent questions cannot overrun the budget
-        answer = await self._endpoint.ask(
-            replace(question, system=redact_once(question.system), user=redact_once(question.user)), name, shape
-        )
+        answer = await self._endpoint.ask(question, name, shape)
         self._breaker.record_result(answer if isinstance(answer, EndpointFailure) else None)
         cost = self._price.compute_usd(answer.tokens_in, answer.tokens_out)
         await self._record_spend(incident, ModelSpend(0, answer.tokens_in, answer.tokens_out, cost))

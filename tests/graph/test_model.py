@@ -225,7 +225,8 @@ async def test_untrusted_text_lies_between_marks_that_change_with_every_call(ope
         assert attack not in system
         [mark] = re.findall(r"^<<(\w{16})$", user, re.MULTILINE)
         assert user.endswith(f"<<{mark}\n{attack}\n{mark}>>")
-        assert mark in system
+        assert mark not in system
+        assert user.index(f"\nMARK: {mark}\n") < user.index(attack)
         marks.append(mark)
     assert marks[0] != marks[1]
 
