@@ -80,6 +80,8 @@ DEFAULT_CONTEXT_TOKENS = 32_000  # Size of the model's window where the site set
 SAMPLES_PER_QUESTION = 1  # how often the reading and the critique are asked; with more, the majority of the answers is taken
 CHARS_PER_TOKEN = 3  # A low estimate
 INSTRUCTIONS_CHARS = 4_500  # characters of the instructions around a question
+MIN_OUTPUT_TOKENS = 1_500  # of an answer in a small window
+RESERVED_OUTPUT_TOKENS = 1_500  # of the next answer, for which the budget must have room; few answers are longer
 MIN_ROOM_CHARS = 2_000
 T = TypeVar("T")
 
@@ -122,11 +124,18 @@ class ModelReasoner:
         price: TokenPrice | None = None,
         breaker: CircuitBreaker | None = None,
         context: int = DEFAULT_CONTEXT_TOKENS,
+        output_tokens: int = MAX_OUTPUT_TOKENS,
         samples: int = SAMPLES_PER_QUESTION,
     ) -> None:
-        """`context`: the model's window in tokens. `samples`: how often the reading and the critique are asked."""
+        """
+        Args:
+            context: The model's window in tokens.
+            output_tokens: Bound of one answer that the endpoint sets.
+            samples: How often the reading and the critique are asked.
+        """
         self._endpoint = endpoint
-        self._room = max(MIN_ROOM_CHARS, (context - MAX_OUTPUT_TOKENS) * CHARS_PER_TOKEN - INSTRUCTIONS_CHARS)
+        self._output_tokens = fit_output_tokens(output_tokens, context)
+        self._room = max(MIN_ROOM_CHARS, (context - self._output_tokens) * CHARS_PER_TOKEN - INSTRUCTIONS_CHARS)
         self._samples = samples
         self._budget = budget or Budget()
         self._book = spend_store or InMemorySpendStore()
@@ -343,11 +352,16 @@ class ModelReasoner:
     async def _find_budget_refusal(self, incident: str, tokens: int) -> str:
         if incident not in self._spent:
             await self.load_spend(incident)
-        price = self._price.compute_usd(tokens, MAX_OUTPUT_TOKENS)
+        price = self._price.compute_usd(tokens, min(self._output_tokens, RESERVED_OUTPUT_TOKENS))
         return self._budget.find_refusal(self._spent[incident], price, tokens)
 
     async def _record_spend(self, incident: str, spent: ModelSpend) -> None:
         self._spent[incident] = await self._book.add_spend(incident, spent)
+
+
+def fit_output_tokens(output_tokens: int, context: int) -> int:
+    """Return the bound of one answer in a window: a quarter of it, or what a short answer needs."""
+    return min(output_tokens, max(MIN_OUTPUT_TOKENS, context // 4))
 
 
 def build_past_question(text: str, sentences: Sequence[str], labels: Mapping[str, str]) -> ModelQuestion:
@@ -368,13 +382,17 @@ def open_model(
     spend_store: SpendStore | None = None,
     recording: Path | None = None,
     context: int = DEFAULT_CONTEXT_TOKENS,
+    output_tokens: int = MAX_OUTPUT_TOKENS,
 ) -> ModelReasoner | None:
     """Return the configured model, or None without endpoint and key.
 
     With a `recording`, stored answers are reused and new ones appended; without an endpoint only stored ones are
     answered. Raises BadRecording if the file is not a recording of this model.
     """
-    endpoint: ChatEndpoint | None = OpenAIEndpoint(url, key, name, seconds=seconds) if url or key else None
+    most = fit_output_tokens(output_tokens, context)
+    endpoint: ChatEndpoint | None = OpenAIEndpoint(url, key, name, seconds=seconds, max_output_tokens=most) if url or key else None
     if recording:
         endpoint = RecordedEndpoint(endpoint, name, recording, key)
-    return ModelReasoner(endpoint, budget=budget, spend_store=spend_store, context=context) if endpoint else None
+    if endpoint is None:
+        return None
+    return ModelReasoner(endpoint, budget=budget, spend_store=spend_store, context=context, output_tokens=output_tokens)

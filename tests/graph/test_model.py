@@ -409,6 +409,17 @@ async def test_without_endpoint_and_key_there_is_no_model() -> None:
     assert isinstance(open_model("http://127.0.0.1:9/v1", "", "x"), ModelReasoner)
 
 
+@pytest.mark.parametrize(("context", "bound"), [(128_000, 16_000), (8_192, 2_048)])
+async def test_an_answer_is_bounded_as_the_site_says_and_as_the_window_allows(
+    url: str, sandbox: SandboxModel, context: int, bound: int
+) -> None:
+    model = open_model(url, "key", "gpt-4o", context=context, output_tokens=16_000)
+    assert model is not None
+    await read(model)
+    await model.aclose()
+    assert [body["max_completion_tokens"] for body in sandbox.script.asked] == [bound]
+
+
 async def test_the_memory_book_adds_up() -> None:
     book = InMemorySpendStore()
     await book.add_spend("inc-1", ModelSpend(1, 10, 2, 0.5))

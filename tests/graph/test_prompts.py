@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from graph.dialogue.guessed import build_intent_choices
-from graph.model.client import ModelReasoner
+from graph.model.client import ModelReasoner, fit_output_tokens
 from graph.model.endpoint import EndpointFailure
 from graph.model.prompts import QUESTION_NAMES, ModelQuestion, build_question, find_mark, load_prompt
 from graph.model.reasoner import IdeaChoices, PromptMaterial
@@ -141,3 +141,18 @@ def test_a_recording_finds_its_question_under_any_mark() -> None:
     one, same, other = (compute_question_digest("gpt-4o", "read", question, {}) for question in questions)
     assert find_mark(questions[0]) != find_mark(questions[1])
     assert one == same != other
+
+
+@pytest.mark.parametrize(
+    ("wanted", "context", "bound"),
+    [(4_000, 32_000, 4_000), (4_000, 8_192, 2_048), (4_000, 4_000, 1_500), (16_000, 128_000, 16_000), (800, 8_192, 800)],
+)
+def test_an_answer_takes_at_most_a_quarter_of_the_window(wanted: int, context: int, bound: int) -> None:
+    assert fit_output_tokens(wanted, context) == bound
+
+
+async def test_a_long_answer_bound_does_not_stop_the_first_question() -> None:
+    endpoint = Recorder()
+    model = ModelReasoner(endpoint, context=128_000, output_tokens=32_000)
+    await model.critique_claims("i", ["a cable"], ["Xid 79"])
+    assert "critique" in endpoint.asked

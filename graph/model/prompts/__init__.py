@@ -16,6 +16,7 @@ PROMPT_DIR = Path(__file__).parent
 MARK_HEAD = "MARK: "
 MARK_CHARS = 16
 _MARK_PATTERN = re.compile(rf"^{MARK_HEAD}([0-9a-f]{{{MARK_CHARS}}})$", re.MULTILINE)
+_LINE_BREAK_PATTERN = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 QUESTION_NAMES = ("read", "judge", "explore", "critique", "intent", "label")
 
 
@@ -77,4 +78,4 @@ def find_mark(question: ModelQuestion) -> str:
 
 def _format_list(choices: list[str]) -> str:
     """Return one line per choice."""
-    return "\n".join(f"- {' '.join(choice.splitlines())}" for choice in choices)
+    return "\n".join(f"- {_LINE_BREAK_PATTERN.sub(' ', choice)}" for choice in choices)
