@@ -72,9 +72,12 @@ class Settings(BaseModel):
     model_url: str = Field("", description="OpenAI-compatible endpoint; empty with a key means OpenAI, empty without one means no model")
     model_api_key: SecretStr = Field(SecretStr(""), description="key for the model endpoint")
     model_name: str = Field("gpt-4o-mini", description="model id at that endpoint")
-    model_seconds: float = Field(30.0, gt=0, description="deadline for one model call, in seconds")
+    model_seconds: float = Field(30.0, gt=0, description="deadline for one model call, in seconds; one that thinks first needs more")
     model_context: int = Field(
         32_000, ge=4_000, description="tokens that the model's window holds, answer included; questions keep to it (docs/model.md)"
+    )
+    model_output_tokens: int = Field(
+        4_000, ge=500, le=128_000, description="tokens of one answer, thinking included; at most a quarter of the window"
     )
     embeddings_url: str = Field(
         "", description="OpenAI-compatible endpoint for embeddings, so that past incidents are found by meaning too; empty: by words alone"

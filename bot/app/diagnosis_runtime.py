@@ -257,4 +257,5 @@ def build_model(settings: Settings, spend_store: "SpendStore | None") -> "ModelR
         budget=budget,
         spend_store=spend_store,
         context=settings.model_context,
+        output_tokens=settings.model_output_tokens,
     )

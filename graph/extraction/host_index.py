@@ -1,7 +1,7 @@
 """Known hosts by the spellings that people use."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from tools.inventory.name_suggestions import compute_edit_distance
 
@@ -18,6 +18,7 @@ _PRIVATE_DOMAINS = frozenset({"local", "localdomain", "internal", "intranet", "l
 _FILE_EXTENSIONS = frozenset({"gz", "xz", "zst", "bz2", "zip", "log", "txt", "out", "err", "json", "yaml", "yml", "py", "sh", "pt"})
 _TRAILING_NUMBER_PATTERN = re.compile(r"^(.*?)(\d+)$")
 _PIECE_PATTERN = re.compile(r"[^\W\d_]+|[0-9]+")
+MAX_ROW_NUMBERS = 64  # Numbers that are looked up together in one row of hosts.
 _MAX_DEVICES_PER_HOST = 16  # GPUs per machine: `gpu19` is not a GPU.
 
 
@@ -44,6 +45,9 @@ class HostIndex:
         # `wordy`: hosts named by a word without digits
         self._of_number = _index_unique((digits, host) for name, host in short if (digits := get_digits(name)))
         self._of_count = _index_unique((str(int(digits)), host) for name, host in short if 0 < len(digits := get_digits(name)) < 10)
+
+        self._hosts_of_count = _index_rows(short)
+        self._stem_of_word = _index_unique((stem.rstrip("-_"), stem) for stem in self.stems)
 
     def __bool__(self) -> bool:
         return bool(self._exact)
@@ -116,12 +120,36 @@ class HostIndex:
     def find_by_number(self, number: int) -> str | None:
         return self._of_count.get(str(number))
 
+    def find_row(self, numbers: Sequence[int]) -> list[str]:
+        """Return the hosts with all these numbers if exactly one stem has them all."""
+        rows = [self._hosts_of_count.get(number, {}) for number in numbers[:MAX_ROW_NUMBERS]]
+        stems = set(rows[0]).intersection(*rows[1:]) if len(numbers) <= MAX_ROW_NUMBERS else set()
+        return [row[stem] for stem in stems for row in rows] if len(stems) == 1 else []
+
+    def find_stem(self, word: str) -> str:
+        """Return the stem that a word stands for: `gpu` and `gpus` for hosts `gpu-001`."""
+        word = word.lower()
+        return self._stem_of_word.get(word) or self._stem_of_word.get(word.removesuffix("s")) or ""
+
+    def build_stem_name(self, stem: str, number: int) -> str:
+        """Return the host of this stem and number, or the name that it would have."""
+        host = self._hosts_of_count.get(number, {}).get(stem)
+        return host or f"{stem}{str(number).zfill(self._width if stem in self._padded else 1)}"
+
     def build_name(self, number: int) -> str | None:
         """Return the name of a host with this number, if all hosts share one stem."""
         if len(self.stems) != 1:
             return None
         stem = next(iter(self.stems))
         return f"{stem}{str(number).zfill(self._width if stem in self._padded else 1)}"
+
+
+def _index_rows(short: Iterable[tuple[str, str]]) -> Mapping[int, Mapping[str, str]]:
+    rows: dict[int, dict[str, str]] = {}
+    for name, host in short:
+        if (stem := get_stem(name)) and len(digits := get_digits(name)) < 10:
+            rows.setdefault(int(digits), {})[stem] = host
+    return rows
 
 
 def get_stem(name: str) -> str:

@@ -7,25 +7,13 @@ host whose separators differ, with the original spelling.
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from itertools import starmap
 from typing import NamedTuple
 
 from graph.extraction.host_index import NON_HOST_PATTERN, HostIndex
-from graph.extraction.host_lists import (
-    BRACKET_RANGE_PATTERN,
-    HOST_NAME_PATTERN,
-    MAX_RANGE_HOSTS,
-    parse_bracket_range,
-    parse_host_list,
-)
+from graph.extraction.host_lists import BRACKET_RANGE_PATTERN, HOST_NAME_PATTERN, parse_bracket_range, parse_host_list
+from graph.extraction.host_numbers import NODE_NUMBERS_PATTERN, iter_stem_numbers, parse_node_numbers
 
-_NODE_NUMBERS_PATTERN = re.compile(
-    r"(?<!\d )\b(?:nodes?|hosts?|machines?|servers?|knoten|rechner|n[oœ]uds?|nodos?) #?(?P<first>\d{1,6})(?![\w:%])"
-    r"(?P<more>(?: ?(?:-|–|…|\.\.\.?|,|/|&|\+|\b(?:to|through|thru|until|till?|bis|und|and|or|et|y|à)\b)(?: (?:and|or|und))? ?#?\d{1,6}(?![\w:%])){0,64}+)"
-    r"(?!\.\d)(?! ?(?:gpu|node|rank|times|x\b|minute|hour))",
-    re.IGNORECASE,
-)
-_NUMBER_STEP_PATTERN = re.compile(r"([^\d#]{1,12})#?(\d{1,6})")
-_RANGE_WORD_PATTERN = re.compile(r" ?(?:-|–|…|\.\.\.?|to|through|thru|until|till?|bis|à) ?", re.IGNORECASE)
 _CALLED_HOST_PATTERN = re.compile(
     r"\b(?:nodes?|hosts?|machines?|servers?|box) (?:called |named )?[`*'\"]?(?P<name>[a-z][a-z0-9._-]{0,60}\d[a-z0-9._-]{0,60})|"
     r"(?<![\w.-])(?P<before>[a-z][a-z0-9._-]{0,60}\d) (?:box|node|host|machine|server)\b",
@@ -103,10 +91,14 @@ def find_host_spans(text: str, host_index: HostIndex) -> list[HostSpan]:
         if host_list:
             host_spans.append(HostSpan(match.start(), host_list.end, host_list.names))
         at = host_list.end if host_list else match.end()
+    named_starts = sorted(span.start for span in host_spans)
+    stem_spans = list(starmap(HostSpan, iter_stem_numbers(rest, host_index, named_starts)))
+    stem_ends = {span.end for span in stem_spans}
+    host_spans += stem_spans
     host_spans += [
         HostSpan(match.start(), match.end(), names)
-        for match in _NODE_NUMBERS_PATTERN.finditer(rest)
-        if (names := _parse_numbered_hosts(match, host_index))
+        for match in NODE_NUMBERS_PATTERN.finditer(rest)
+        if match.end() not in stem_ends and (names := parse_node_numbers(match, host_index))
     ]
     taken_starts = {span.start for span in host_spans}
     for match in _CALLED_HOST_PATTERN.finditer(rest):
@@ -129,8 +121,9 @@ def expand_host_numbers(text: str, host_index: "Collection[str] | HostIndex") ->
         return match[0] if _OTHER_COUNT_PATTERN.search(text_before) else index.find_by_digits(match[0]) or match[0]
 
     def expand_numbered_hosts(match: re.Match[str]) -> str:
-        names = _parse_numbered_hosts(match, index)
-        prefix = "hosts " if match[0].lower().startswith("hosts") else ""
+        names = parse_node_numbers(match, index)
+        has_prefix = match["link"] or match["before"] or match[0].lower().startswith("hosts")
+        prefix = match.string[match.start() : match.start("first")].rstrip("#") if has_prefix else ""
         return f"{prefix}{', '.join(names)}" if 0 < len(names) <= MAX_EXPANDED_HOSTS and all(map(index.find_host, names)) else match[0]
 
     def expand_bare_range(match: re.Match[str]) -> str:
@@ -142,7 +135,7 @@ def expand_host_numbers(text: str, host_index: "Collection[str] | HostIndex") ->
         return ", ".join(filter(None, names)) if all(names) else match[0]
 
     return _BARE_NUMBER_PATTERN.sub(
-        expand_number, _BARE_RANGE.sub(expand_bare_range, _NODE_NUMBERS_PATTERN.sub(expand_numbered_hosts, text))
+        expand_number, _BARE_RANGE.sub(expand_bare_range, NODE_NUMBERS_PATTERN.sub(expand_numbered_hosts, text))
     )
 
 
@@ -155,18 +148,6 @@ def _parse_called_host(match: re.Match[str], host_index: HostIndex) -> str:
     """A device's name counts only if a host of that number is known."""
     name = (match["name"] or match["before"]).rstrip(".-_")
     return name if host_index and (not NON_HOST_PATTERN.match(name) or (match["before"] and host_index.find_similar_host(name))) else ""
-
-
-def _parse_numbered_hosts(match: re.Match[str], host_index: HostIndex) -> list[str]:
-    """Return the hosts of `nodes 3-6` or `hosts 1, 3 and 5`."""
-    numbers = [int(match["first"])]
-    for step, number in _NUMBER_STEP_PATTERN.findall(match["more"]):
-        spans = _RANGE_WORD_PATTERN.fullmatch(step) and numbers[-1] < int(number) < numbers[-1] + MAX_RANGE_HOSTS
-        numbers += range(numbers[-1] + 1, int(number) + 1) if spans else [int(number)]
-    known_hosts = [host for number in numbers if (host := host_index.find_by_number(number))]
-    if not known_hosts or len(numbers) == 1:
-        return known_hosts
-    return [name for number in numbers[:MAX_RANGE_HOSTS] if (name := host_index.find_by_number(number) or host_index.build_name(number))]
 
 
 def resolve_names(names: Iterable[str], host_index: HostIndex, *, lenient: bool = False) -> NamedHosts:

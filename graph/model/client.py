@@ -45,6 +45,7 @@ from graph.model.prompt_texts import (
     MAX_HOSTS,
     MAX_REPORT_CHARS,
     build_blocks,
+    build_lines,
     flatten_texts,
     number_lines,
     select_fitting_rows,
@@ -79,6 +80,8 @@ DEFAULT_CONTEXT_TOKENS = 32_000  # Size of the model's window where the site set
 SAMPLES_PER_QUESTION = 1  # how often the reading and the critique are asked; with more, the majority of the answers is taken
 CHARS_PER_TOKEN = 3  # A low estimate
 INSTRUCTIONS_CHARS = 4_500  # characters of the instructions around a question
+MIN_OUTPUT_TOKENS = 1_500  # of an answer in a small window
+RESERVED_OUTPUT_TOKENS = 1_500  # of the next answer, for which the budget must have room; few answers are longer
 MIN_ROOM_CHARS = 2_000
 T = TypeVar("T")
 
@@ -121,11 +124,18 @@ class ModelReasoner:
         price: TokenPrice | None = None,
         breaker: CircuitBreaker | None = None,
         context: int = DEFAULT_CONTEXT_TOKENS,
+        output_tokens: int = MAX_OUTPUT_TOKENS,
         samples: int = SAMPLES_PER_QUESTION,
     ) -> None:
-        """`context`: the model's window in tokens. `samples`: how often the reading and the critique are asked."""
+        """
+        Args:
+            context: The model's window in tokens.
+            output_tokens: Bound of one answer that the endpoint sets.
+            samples: How often the reading and the critique are asked.
+        """
         self._endpoint = endpoint
-        self._room = max(MIN_ROOM_CHARS, (context - MAX_OUTPUT_TOKENS) * CHARS_PER_TOKEN - INSTRUCTIONS_CHARS)
+        self._output_tokens = fit_output_tokens(output_tokens, context)
+        self._room = max(MIN_ROOM_CHARS, (context - self._output_tokens) * CHARS_PER_TOKEN - INSTRUCTIONS_CHARS)
         self._samples = samples
         self._budget = budget or Budget()
         self._book = spend_store or InMemorySpendStore()
@@ -151,8 +161,8 @@ class ModelReasoner:
         categories = [f"{name}  {title}" for name, title in CATEGORIES.items()]
         lists = {"Symptoms": sorted(SYMPTOMS), "Categories": categories, "Causes": labels}
         lists |= ({"Looks": check_rows} if checks else {}) | {"Hosts": names}
-        lists |= {"Ruled out": list(choices.ruled_out[:MAX_RULED_OUT])} if choices.ruled_out else {}
-        question = self._build_question("read", lists, build_blocks(material))
+        ruled_out = {"Ruled out": "\n".join(choices.ruled_out[:MAX_RULED_OUT])} if choices.ruled_out else {}
+        question = self._build_question("read", lists, {**build_blocks(material), **ruled_out})
         look_shape = build_object_schema(check=build_enum_schema(checks), hosts=build_list_schema(names), repeat=BOOLEAN_SCHEMA)
         shape = build_object_schema(
             symptoms=build_list_schema(sorted(SYMPTOMS)),
@@ -192,9 +202,11 @@ class ModelReasoner:
         lines, hosts = flatten_texts(findings), list(choices.hosts[:MAX_HOSTS])
         check_rows = select_fitting_rows([f"{check}  {description}" for check, description in choices.looks.items()], self._room // 3)
         branches = [f"{branch}  {title}" for branch, title in choices.branches.items()]
-        lists = {"Ruled out": list(choices.ruled_out[:MAX_LABELS]), "Earlier ideas": list(choices.earlier), "Hosts": hosts}
-        lists |= {"Looks": check_rows, "Branches": select_fitting_rows(branches, self._room // 3)}
-        question = self._build_question("explore", lists, {**build_blocks(material), "Findings": number_lines(lines) or "none"})
+        lists = {"Branches": select_fitting_rows(branches, self._room // 3), "Looks": check_rows}
+        lists |= {"Hosts": hosts, "Ruled out": list(choices.ruled_out[:MAX_LABELS])}
+        earlier_ideas = {"Earlier ideas": build_lines(choices.earlier)} if choices.earlier else {}
+        texts = {**build_blocks(material), **earlier_ideas, "Findings": number_lines(lines) or "none"}
+        question = self._build_question("explore", lists, texts)
         ids = {name: [line.partition("  ")[0] for line in lists[name]] for name in ("Looks", "Branches")}
         idea_shape = build_object_schema(
             title=TEXT_SCHEMA,
@@ -248,8 +260,8 @@ class ModelReasoner:
     async def classify_intent(self, incident: str, text: str, choices: IntentChoices) -> IntentGuess | DeclinedAnswer:
         names = select_likely_hosts(text, choices.hosts)
         meanings = [f"{intent}: {means}" for intent, means in choices.intents.items()]
-        lists = {"Intents": list(choices.intents), "Meanings": meanings, "Hosts": names, "Causes": list(choices.labels)}
-        lists |= {"Checks": list(choices.checks), "Remedies": list(choices.remedies)}
+        lists = {"Intents": list(choices.intents), "Meanings": meanings, "Checks": list(choices.checks)}
+        lists |= {"Remedies": list(choices.remedies), "Hosts": names, "Causes": list(choices.labels)}
         question = self._build_question("intent", lists, {"Message": shorten_text(text, MAX_MESSAGE_CHARS)})
         shape = build_object_schema(
             intent=build_enum_schema(choices.intents),
@@ -321,9 +333,7 @@ class ModelReasoner:
         if refusal := self._breaker.get_open_reason() or await self._find_budget_refusal(incident, tokens):
             return DeclinedAnswer(refusal)
         await self._record_spend(incident, ModelSpend(calls=1))  # before asking, so that concurrent questions cannot overrun the budget
-        answer = await self._endpoint.ask(
-            replace(question, system=redact_once(question.system), user=redact_once(question.user)), name, shape
-        )
+        answer = await self._endpoint.ask(question, name, shape)
         self._breaker.record_result(answer if isinstance(answer, EndpointFailure) else None)
         cost = self._price.compute_usd(answer.tokens_in, answer.tokens_out)
         await self._record_spend(incident, ModelSpend(0, answer.tokens_in, answer.tokens_out, cost))
@@ -337,11 +347,16 @@ class ModelReasoner:
     async def _find_budget_refusal(self, incident: str, tokens: int) -> str:
         if incident not in self._spent:
             await self.load_spend(incident)
-        price = self._price.compute_usd(tokens, MAX_OUTPUT_TOKENS)
+        price = self._price.compute_usd(tokens, min(self._output_tokens, RESERVED_OUTPUT_TOKENS))
         return self._budget.find_refusal(self._spent[incident], price, tokens)
 
     async def _record_spend(self, incident: str, spent: ModelSpend) -> None:
         self._spent[incident] = await self._book.add_spend(incident, spent)
+
+
+def fit_output_tokens(output_tokens: int, context: int) -> int:
+    """Return the bound of one answer in a window: a quarter of it, or what a short answer needs."""
+    return min(output_tokens, max(MIN_OUTPUT_TOKENS, context // 4))
 
 
 def build_past_question(text: str, sentences: Sequence[str], labels: Mapping[str, str]) -> ModelQuestion:
@@ -362,13 +377,17 @@ def open_model(
     spend_store: SpendStore | None = None,
     recording: Path | None = None,
     context: int = DEFAULT_CONTEXT_TOKENS,
+    output_tokens: int = MAX_OUTPUT_TOKENS,
 ) -> ModelReasoner | None:
     """Return the configured model, or None without endpoint and key.
 
     With a `recording`, stored answers are reused and new ones appended; without an endpoint only stored ones are
     answered. Raises BadRecording if the file is not a recording of this model.
     """
-    endpoint: ChatEndpoint | None = OpenAIEndpoint(url, key, name, seconds=seconds) if url or key else None
+    most = fit_output_tokens(output_tokens, context)
+    endpoint: ChatEndpoint | None = OpenAIEndpoint(url, key, name, seconds=seconds, max_output_tokens=most) if url or key else None
     if recording:
         endpoint = RecordedEndpoint(endpoint, name, recording, key)
-    return ModelReasoner(endpoint, budget=budget, spend_store=spend_store, context=context) if endpoint else None
+    if endpoint is None:
+        return None
+    return ModelReasoner(endpoint, budget=budget, spend_store=spend_store, context=context, output_tokens=output_tokens)

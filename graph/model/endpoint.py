@@ -17,7 +17,7 @@ from kb.numbers import parse_bounded_count, parse_seconds
 
 # Not known to every endpoint; omitted after an endpoint rejects one.
 OPTIONAL_PARAMETERS = ("response_format", "temperature", "max_completion_tokens")
-MAX_OUTPUT_TOKENS = 1_500
+MAX_OUTPUT_TOKENS = 4_000  # of one answer, where the site sets none; what a model thinks before it answers counts
 RETRY_PAUSE_SECONDS = 1.0
 MAX_PAUSE_SECONDS = 3600.0
 MAX_REPORTED_TOKENS = 1_000_000_000

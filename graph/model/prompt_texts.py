@@ -34,6 +34,11 @@ def flatten_texts(texts: Iterable[str], max_texts: int = MAX_FINDINGS) -> list[s
     return [" ".join(text.split())[:MAX_FINDING_CHARS] for text in islice(texts, max_texts)]
 
 
+def build_lines(texts: Iterable[str]) -> str:
+    """Return one `- ` line a text."""
+    return "\n".join(f"- {' '.join(text.split())}" for text in texts)
+
+
 def number_lines(lines: Sequence[str]) -> str:
     """Prefix lines with the positions used in citations."""
     return "\n".join(f"{number}: {line}" for number, line in enumerate(lines))

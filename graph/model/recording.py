@@ -6,21 +6,18 @@ An answer is reused only if model, prompt, data and schema are identical. Failur
 import hashlib
 import json
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from graph.model.endpoint import ChatEndpoint, EndpointFailure, ModelReply
-from graph.model.prompts import ModelQuestion
+from graph.model.prompts import ModelQuestion, find_mark
 from kb.needle_search import split_lines
 from kb.redact import redact_once
 
 SCHEMA_VERSION: Final = 1
 MIN_SECRET_CHARS: Final = 6
 MAX_RECORDING_BYTES: Final = 1 << 30
-# The random mark that each call puts around data; it does not change the question.
-_MARK_PATTERN: Final = re.compile(r'"<<([0-9a-f]{16})"')
 
 
 class BadRecording(Exception):
@@ -61,9 +58,9 @@ class RecordedEndpoint:
 
 
 def compute_question_digest(model: str, name: str, question: ModelQuestion, schema: Mapping[str, Any]) -> str:
-    """Return a digest of everything that could change an answer."""
-    mark = _MARK_PATTERN.search(question.system)
-    texts = [text.replace(mark[1], "{mark}") if mark else text for text in (question.system, question.user)]
+    """Return a digest of everything that could change an answer. The mark that each call draws could not."""
+    mark = find_mark(question)
+    texts = (question.system, question.user.replace(mark, "{mark}") if mark else question.user)
     serialized = json.dumps([SCHEMA_VERSION, model, name, *texts, schema], sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(serialized.encode("utf-8", "replace")).hexdigest()
 

@@ -222,7 +222,8 @@ async def test_untrusted_text_lies_between_marks_that_change_with_every_call(ope
         assert attack not in system
         [mark] = re.findall(r"^<<(\w{16})$", user, re.MULTILINE)
         assert user.endswith(f"<<{mark}\n{attack}\n{mark}>>")
-        assert mark in system
+        assert mark not in system
+        assert user.index(f"\nMARK: {mark}\n") < user.index(attack)
         marks.append(mark)
     assert marks[0] != marks[1]
 
@@ -404,6 +405,17 @@ async def test_a_refused_connection_is_one_sentence() -> None:
 async def test_without_endpoint_and_key_there_is_no_model() -> None:
     assert open_model("", "", "gpt-4o") is None
     assert isinstance(open_model("http://127.0.0.1:9/v1", "", "x"), ModelReasoner)
+
+
+@pytest.mark.parametrize(("context", "bound"), [(128_000, 16_000), (8_192, 2_048)])
+async def test_an_answer_is_bounded_as_the_site_says_and_as_the_window_allows(
+    url: str, sandbox: SandboxModel, context: int, bound: int
+) -> None:
+    model = open_model(url, "key", "gpt-4o", context=context, output_tokens=16_000)
+    assert model is not None
+    await read(model)
+    await model.aclose()
+    assert [body["max_completion_tokens"] for body in sandbox.script.asked] == [bound]
 
 
 async def test_the_memory_book_adds_up() -> None:

@@ -145,6 +145,7 @@ def open_row_labeller(labeller: RuleLabeller, settings: Settings, model_options:
             budget=budget,
             recording=model_options.recording,
             context=settings.model_context,
+            output_tokens=settings.model_output_tokens,
         )
     except BadRecording as error:
         raise Refusal(str(error), 2) from error

@@ -1,14 +1,22 @@
 """Prompt texts, one file a question; the first line of each is its version. Bump it with every change of the text.
 
-Rule they keep: what people or machines wrote goes between marks that no text can guess, and is called data there.
+Rules they keep: what people or machines wrote goes between marks that no text can guess, and is called data there. What
+is the same in all questions of a kind comes first, so that a provider can cache it.
 """
 
+import re
 import secrets
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from kb.redact import redact_once
+
 PROMPT_DIR = Path(__file__).parent
+MARK_HEAD = "MARK: "
+MARK_CHARS = 16
+_MARK_PATTERN = re.compile(rf"^{MARK_HEAD}([0-9a-f]{{{MARK_CHARS}}})$", re.MULTILINE)
+_LINE_BREAK_PATTERN = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 QUESTION_NAMES = ("read", "explore", "critique", "intent", "label")
 
 
@@ -25,7 +33,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class ModelQuestion:
-    """One question, ready to send: trusted instructions, and the data apart."""
+    """One question, redacted and ready to send: trusted instructions, and lists and data apart."""
 
     system: str
     user: str
@@ -47,11 +55,27 @@ def load_prompt(name: str, folder: Path = PROMPT_DIR) -> Prompt:
 
 
 def build_question(name: str, offered: dict[str, list[str]], data: dict[str, str], folder: Path = PROMPT_DIR) -> ModelQuestion:
-    """Build a question. `offered`: trusted ids to choose from. `data`: untrusted text by title, between marks drawn for
-    this call.
+    """Build a question.
+
+    Instructions are sent as they are; lists and data are redacted, each by itself.
+
+    Args:
+        offered: Trusted ids to choose from by title. Put lists that differ between incidents last.
+        data: Untrusted text by title, put between marks drawn for this call.
     """
-    mark = secrets.token_hex(8)
-    common = load_prompt("common").text.replace("{mark}", mark)
-    lists = [f"{title}:\n" + "\n".join(f"- {choice}" for choice in ids) for title, ids in offered.items()]
-    blocks = [f"{title}:\n<<{mark}\n{text}\n{mark}>>" for title, text in data.items()]
-    return ModelQuestion(f"{load_prompt(name, folder).text}\n\n{common}", "\n\n".join((*lists, *blocks)))
+    mark = secrets.token_hex(MARK_CHARS // 2)
+    lists = [f"{title}:\n{redact_once(_format_list(choices))}" for title, choices in offered.items()]
+    blocks = [f"{title}:\n<<{mark}\n{redact_once(text)}\n{mark}>>" for title, text in data.items()]
+    system = f"{load_prompt(name, folder).text}\n\n{load_prompt('common').text}"
+    return ModelQuestion(system, "\n\n".join((*lists, f"{MARK_HEAD}{mark}", *blocks)))
+
+
+def find_mark(question: ModelQuestion) -> str:
+    """Return the mark of this question. It comes before all data, so that no text can pass for it."""
+    match = _MARK_PATTERN.search(question.user)
+    return match[1] if match else ""
+
+
+def _format_list(choices: list[str]) -> str:
+    """Return one line per choice."""
+    return "\n".join(f"- {_LINE_BREAK_PATTERN.sub(' ', choice)}" for choice in choices)
