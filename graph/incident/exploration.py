@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from graph.context import GraphContext
 from graph.engine.assessment import Assessment
 from graph.incident.context import IncidentContext, TurnState
-from graph.incident.likely_causes import is_possible
+from graph.incident.likely_causes import MIN_LIKELY_PROBABILITY, is_possible
 from graph.incident.prompt_material import build_material, list_corrections, list_finding_lines
 from graph.incident.questions import list_logs, list_questions
 from graph.model.reasoner import DeclinedAnswer, Idea, IdeaChoices, Objection
@@ -22,8 +22,6 @@ MAX_REQUESTS = 24  # checks per round of ideas
 MAX_CITED_CHARS = 160
 MAX_CORRECTED_LABELS = 40  # likeliest labels of which earlier human corrections are shown
 MAX_RULED_OUT = 12  # ruled-out causes shown to the model
-# From this probability of a label only a check is missing, so no ideas are sought.
-MIN_KNOWN_PROBABILITY = 0.7
 EXPLORE_QUESTION = "explore"
 CRITIQUE_QUESTION = "critique"
 HostChecks = Sequence[tuple[str, str]]  # (host, check)
@@ -68,7 +66,8 @@ async def explore_causes(context: IncidentContext, assessment: Assessment, graph
 
 
 def _is_known_already(turn: TurnState, assessment: Assessment) -> bool:
-    return any(probability >= MIN_KNOWN_PROBABILITY and is_possible(label, assessment) for label, probability in turn.reading.items())
+    """Return whether a reading names a label as likely: only a check is missing then, and no idea."""
+    return any(probability >= MIN_LIKELY_PROBABILITY and is_possible(label, assessment) for label, probability in turn.reading.items())
 
 
 def _build_idea_choices(context: IncidentContext, assessment: Assessment, graph_context: GraphContext) -> IdeaChoices:
