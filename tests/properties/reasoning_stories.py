@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import Any
 
-from graph.model.reasoner import Objection, ReportExtraction
+from graph.model.reasoner import Objection, ReportExtraction, RequestedCheck
 from graph.report import Report
 from tests.graph.test_flow import Desk, world
 from tests.support.fakes_graph import LOST, OOM, FakeModel, World, fact, item
@@ -70,7 +70,8 @@ async def _mended() -> Came:
 
 
 def _thinks(**more: Any) -> FakeModel:
-    return FakeModel(guess=ReportExtraction(causes=((OOM, 0.9),)), found=ReportExtraction(causes=((OOM, 0.9),)), **more)
+    repeated = (RequestedCheck("smi", (), repeat=True),)
+    return FakeModel(guess=ReportExtraction(causes=((OOM, 0.9),)), found=ReportExtraction(causes=((OOM, 0.9),), checks=repeated), **more)
 
 
 STORIES = {
