@@ -80,7 +80,7 @@ class Planner(FakeModel):
                 return {"labels": [one for one in listed(user, "Causes") if any(_on_path(one, leaf) for leaf in self.path)]}
             case "judge":
                 label = listed(user, "Suspected cause")[0].partition(" of ")[0]
-                cites = list(range(user.partition("Findings:")[2].count("\n") - 2))
+                cites = [str(at) for at in range(user.partition("Findings:")[2].count("\n") - 2)]
                 return {"verdict": "confirmed" if label in self.valid else "rejected", "because": "so it is", "cites": cites}
             case "conclusion":
                 return {"causes": listed(user, "Causes"), "report": "done"}
