@@ -220,9 +220,10 @@ def _render_old_events(report: Report) -> list[Block]:
 
 
 def _render_likely_cause(report: Report, titles: CauseTitles) -> list[Block]:
-    """Render the likely cause unless the headline has it."""
+    """Render the likely cause; where the headline names it, only who holds it likely and why it is not proven."""
     row = report.likely
-    if row is None or report_rows.get_cause_title(row.label, titles) in report.headline:
+    is_in_headline = row is not None and report_rows.get_cause_title(row.label, titles) in report.headline
+    if row is None or (is_in_headline and row.by == "facts"):
         return []
     model_note = (
         f"a model that read all of this gives it {report_rows.format_confidence(row.p)}"
@@ -230,6 +231,8 @@ def _render_likely_cause(report: Report, titles: CauseTitles) -> list[Block]:
         else f"the facts make it {report_rows.format_confidence(row.p)}"
     )
     reason_lines: list[Line] = [(italic("not proven:"), f" {row.because}")] if row.because else []
+    if is_in_headline:
+        return [blocks.section((f"{model_note[0].upper()}{model_note[1:]}.",), *reason_lines)]
     return [
         blocks.section((bold("Likely, not proven:"), f" {report_rows.get_cause_title(row.label, titles)} · {model_note}"), *reason_lines)
     ]
