@@ -4,7 +4,7 @@ Every scalar of a message file is read as text, so `02:56`, `no` and `412` mean 
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -21,7 +21,7 @@ HELD_OUT = "held_out"
 Role = Literal["oncall", "approver", "customer", "manager"]
 AUTHORS: Mapping[Role, str] = {"oncall": "olga", "approver": "priya", "manager": "dmitri", "customer": "carla"}
 PEOPLE: Mapping[str, str] = {name: f"U0{name.upper()}" for name in AUTHORS.values()} | {"anton": "U0ANTON", "rackmedic": "U0RACKMED"}
-ACTS = frozenset({"none", "recheck", "narrow", "take", "close", "reopen", "pause", "stop", "hand_off", "withdraw"})
+_ACT = re.compile(r"none|recheck|narrow|take|close|reopen|pause|stop|hand_off|withdraw|look:\w+|propose:(?P<remedy>\*|\w+)")
 ANYTHING = "*"  # in `must_not`: the bot has to keep out
 
 Text = Annotated[str, Field(min_length=1)]
@@ -43,18 +43,18 @@ class Message(_Strict):
 
     @model_validator(mode="after")
     def _check(self) -> "Message":
-        if self.by and self.by not in PEOPLE:
-            raise ValueError(f"by: there is no {self.by}; there are {', '.join(PEOPLE)}")
-        for act in self.acts:
-            if not is_act(act.removesuffix("!")):
-                raise ValueError(f"acts: there is no {act}")
-        if "none" in self.acts and len(self.acts) > 1:
-            raise ValueError("acts: none stands alone")
+        bad = [act for act in self.acts if not is_act(act.removesuffix("!"))]
         both = {word.casefold() for group in self.must for word in group} & {word.casefold() for word in self.must_not}
-        if both:
-            raise ValueError(f"must and must_not both have {', '.join(sorted(both))}")
-        if ANYTHING in self.must_not and (self.must or not self.silence_ok):
-            raise ValueError("must_not: '*' wants silence; leave must empty and set silence_ok")
+        problems = {
+            f"by: there is no {self.by}; there are {', '.join(PEOPLE)}": self.by and self.by not in PEOPLE,
+            f"acts: there is no {', '.join(bad)}": bad,
+            "acts: none stands alone": "none" in self.acts and len(self.acts) > 1,
+            f"must and must_not both have {', '.join(sorted(both))}": both,
+            "must_not: '*' wants silence; leave must empty and set silence_ok": ANYTHING in self.must_not
+            and (self.must or not self.silence_ok),
+        }
+        if found := [text for text, there in problems.items() if there]:
+            raise ValueError("; ".join(found))
         return self
 
 
@@ -68,23 +68,14 @@ class Situation(_Strict):
     """A fault on a simulated cluster and the first message about it. `other`: the second person of its threads."""
 
     id: str
-    profile: str
-    nodes: tuple[str, ...]
-    t0: str
-    faults: tuple[Mapping[str, Any], ...]
+    case: Mapping[str, Any]  # profile, nodes, t0, faults
     text: Text
     other: Role
     customer_text: str = ""
 
     @property
-    def roles(self) -> tuple[Role, ...]:
-        return ("oncall", self.other)
-
-    @property
     def raw_case(self) -> dict[str, Any]:
-        ticket = {"channel": "slack", "author": PEOPLE["olga"], "text": self.text}
-        case = {"id": f"dialogue-{self.id}", "layer": "dialogue", "profile": self.profile, "nodes": list(self.nodes)}
-        return case | {"t0": self.t0, "faults": [dict(row) for row in self.faults], "ticket": ticket}
+        return {**self.case, "id": f"dialogue-{self.id}", "layer": "dialogue", "ticket": {"channel": "slack", "text": self.text}}
 
 
 class Asked(_Strict):
@@ -97,10 +88,8 @@ class Asked(_Strict):
 
 
 def is_act(act: str) -> bool:
-    kind, _, which = act.partition(":")
-    if kind == "propose":
-        return which == ANYTHING or which in REMEDIES or which == "run_check"
-    return act in ACTS or (kind == "look" and re.fullmatch(r"\w+", which) is not None)
+    found = _ACT.fullmatch(act)
+    return found is not None and found["remedy"] in (None, ANYTHING, *REMEDIES)
 
 
 @cache
@@ -122,14 +111,12 @@ def load_file(path: Path) -> MessageFile:
 
 def load_messages(*, held_out: bool = False, folder: Path = MESSAGES) -> list[Asked]:
     """Return one half of the messages: the open one, or the one kept aside."""
-    paths = sorted((folder / HELD_OUT if held_out else folder).glob("*.yaml"))
-    return [asked for path in paths for asked in _asked_in(path)]
-
-
-def _asked_in(path: Path) -> Iterable[Asked]:
-    file, situations = load_file(path), load_situations()
-    situation = situations.get(file.situation)
-    if situation is None or file.role not in situation.roles or path.stem != f"{file.situation}-{file.role}":
-        raise Refusal(f"{path}: its name is SITUATION-ROLE.yaml, of a situation and a role that belong together", 2)
-    for number, message in enumerate(file.messages, 1):
-        yield Asked(situation=situation, role=file.role, message=message, name=f"{path.stem}#{number}")
+    rows, situations = list[Asked](), load_situations()
+    for path in sorted((folder / HELD_OUT if held_out else folder).glob("*.yaml")):
+        file = load_file(path)
+        situation = situations.get(file.situation)
+        if not situation or file.role not in ("oncall", situation.other) or path.stem != f"{file.situation}-{file.role}":
+            raise Refusal(f"{path}: its name is SITUATION-ROLE.yaml, of a situation and a role that belong together", 2)
+        named = [(f"{path.stem}#{number}", message) for number, message in enumerate(file.messages, 1)]
+        rows += [Asked(situation=situation, role=file.role, message=message, name=name) for name, message in named]
+    return rows

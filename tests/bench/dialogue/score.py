@@ -36,8 +36,7 @@ def mark(message: Message, played: Played) -> tuple[Mark, tuple[str, ...]]:
     if wrong:
         return "wrong", tuple(wrong)
     if not played.answer.strip():
-        quiet = message.silence_ok or (played.reacted and not message.must)
-        return ("right", ()) if quiet else ("silent", ("nothing was said",))
+        return ("right", ()) if message.silence_ok else ("silent", ("nothing was said",))
     missing = [group for group in message.must if not any(contains(played.answer, word) for word in group)]
     reasons = tuple(f"without {' / '.join(group)}" for group in missing)
     if not missing:
