@@ -13,6 +13,7 @@ from bot.refusal import Refusal
 from graph.model.endpoint import ModelReply
 from graph.model.prompts import ModelQuestion
 from graph.state import IncidentState
+from tests.bench.arms.arm import Cost
 from tests.bench.dialogue.messages import HELD_OUT, MESSAGES, Asked, Message, load_file, load_messages, load_situations
 from tests.bench.dialogue.play import Aside, Moment, Played, list_acts, play
 from tests.bench.dialogue.score import Marked, contains, mark, summarise, table
@@ -158,6 +159,14 @@ def test_the_summary_counts_by_role_and_situation_with_intervals() -> None:
     assert summary["all"]["right_low"] < 0.25 < summary["all"]["right_high"]
     assert (summary["roles"]["oncall"]["right"], summary["situations"]["02"]["silent"]) == (1, 1)
     assert "| oncall | 1/2 = 0.50 [" in table(summary)
+    assert "Model" not in table(summary)
+
+
+def test_what_a_model_cost_and_left_unanswered_is_told() -> None:
+    played = Played("x", cost=Cost(calls=3, usd=0.5), trouble="not recorded: question 1")
+    row = Marked(asked("a"), played, "right")
+    assert table(summarise([row])).endswith("Model: 3 calls, 0.50 USD, no answer to 1 messages.")
+    assert (row.plain()["calls"], row.plain()["trouble"]) == (3, "not recorded: question 1")
 
 
 def test_acts_are_read_from_the_stored_incident() -> None:
@@ -219,7 +228,7 @@ def test_a_model_is_asked_outside_virtual_time_with_steady_ids() -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
         late = asyncio.create_task(asyncio.sleep(3600))
-        reply = await aside.ask(ModelQuestion("", f"{incident}, again {incident}"), "q", {})
+        reply = await aside.ask(ModelQuestion("", f"{incident}, again _{incident}_"), "q", {})
         late.cancel()
         assert isinstance(reply, ModelReply)
         return reply, loop.time() - began
@@ -228,6 +237,6 @@ def test_a_model_is_asked_outside_virtual_time_with_steady_ids() -> None:
     for incident in ("inc-0a1b2c", "inc-ffffff"):
         with Aside(inner) as aside, asyncio.Runner(loop_factory=Leaping) as runner:
             reply, took = runner.run(ask(aside, incident))
-        assert reply.text == f"{incident}, again {incident}"
+        assert reply.text == f"{incident}, again _{incident}_"
         assert took == 0
     assert inner.asked[0] == inner.asked[1]

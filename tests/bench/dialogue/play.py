@@ -22,6 +22,7 @@ from graph.model.client import ModelReasoner
 from graph.model.endpoint import ChatEndpoint, EndpointFailure, ModelReply
 from graph.model.prompts import ModelQuestion
 from graph.state import IncidentState
+from tests.bench.arms.arm import Cost
 from tests.bench.dialogue.messages import AUTHORS, PEOPLE, Asked, Situation
 from tests.bench.loop.play import MENTION
 from tests.bench.loop.virtual_time import Leaping
@@ -35,15 +36,19 @@ RAN = "ran"  # something ran on a machine, which no message may cause
 _RUN_STATES = frozenset({State.EXECUTING, State.DONE, State.FAILED, State.UNKNOWN})
 _BUTTONS = frozenset({"button", "actions", "context_actions", "overflow"})
 _MENTION_NAMES = re.compile(rf"@({'|'.join(PEOPLE)})\b", re.IGNORECASE)
-_RANDOM_ID = re.compile(r"\b(?:inc-[0-9a-f]{6}|apr-[0-9a-f]{12})\b")
+_RANDOM_ID = re.compile(r"(?<![^\W_])(?:inc-[0-9a-f]{6}|apr-[0-9a-f]{12})(?![^\W_])")
 
 
 class Played(NamedTuple):
-    """What became of a message. `files`: contents of posted files, which answer nothing and may leak."""
+    """What became of a message. `files`: contents of posted files, which answer nothing and may leak. `trouble`: why no
+    model answered.
+    """
 
     answer: str
     acts: tuple[str, ...] = ()
     files: str = ""
+    cost: Cost = Cost()
+    trouble: str = ""
 
 
 class Moment(NamedTuple):
@@ -86,7 +91,9 @@ async def _played(asked: Asked, model: ChatEndpoint | None) -> Played:
         after = await _look_at(here, channel, ts, author)
     lines = dict.fromkeys(line for key, rows in after.lines.items() for line in rows if line not in before.lines.get(key, ()))
     files = [text for key, text in after.files.items() if key not in before.files]
-    return Played("\n".join(lines), list_acts(before, after, set(looks)), "\n".join(files))
+    return Played(
+        _RANDOM_ID.sub(lambda found: f"{found[0][:4]}…", "\n".join(lines)), list_acts(before, after, set(looks)), "\n".join(files)
+    )
 
 
 def _tenants(situation: Situation) -> Mapping[str, Any]:

@@ -53,4 +53,7 @@ def _marked(asked: Sequence[Asked], wanted: Dialogue, say: Say) -> Sequence[Mark
 
 
 def _one(asked: Asked, access: Access | None) -> Played:
-    return play(asked, Exchange(access).line(asked.name, "dialogue", 0) if access else None)
+    if access is None:
+        return play(asked)
+    line = Exchange(access).line(asked.name, "dialogue", 0)
+    return play(asked, line)._replace(cost=line.cost, trouble=line.missing or line.dead)

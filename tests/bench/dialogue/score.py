@@ -27,7 +27,9 @@ class Marked:
     def plain(self) -> dict[str, Any]:
         """Return the row of the JSON document."""
         who = {"message": self.asked.name, "situation": self.asked.situation.id, "role": self.asked.role, "text": self.asked.message.text}
-        return who | {"mark": self.mark, "why": list(self.why), "acts": list(self.played.acts), "answer": self.played.answer}
+        cost = {name: getattr(self.played.cost, name) for name in ("calls", "tokens_in", "tokens_out", "usd")}
+        came = {"mark": self.mark, "why": list(self.why), "acts": list(self.played.acts), "answer": self.played.answer}
+        return who | came | cost | {"trouble": self.played.trouble}
 
 
 def mark(message: Message, played: Played) -> tuple[Mark, tuple[str, ...]]:
@@ -85,7 +87,9 @@ def summarise(rows: Sequence[Marked]) -> dict[str, Any]:
     by_role = {role: _sums([row for row in rows if row.asked.role == role]) for role in dict.fromkeys(row.asked.role for row in rows)}
     situations = dict.fromkeys(row.asked.situation.id for row in rows)
     by_situation = {one: _sums([row for row in rows if row.asked.situation.id == one]) for one in situations}
-    return {"all": _sums(rows), "roles": by_role, "situations": by_situation}
+    model = {"calls": sum(row.played.cost.calls for row in rows), "usd": sum(row.played.cost.usd for row in rows)}
+    model["unanswered"] = sum(bool(row.played.trouble) for row in rows)
+    return {"all": _sums(rows), "roles": by_role, "situations": by_situation, "model": model}
 
 
 def _sums(rows: Sequence[Marked]) -> dict[str, Any]:
@@ -102,4 +106,10 @@ def table(summary: dict[str, Any]) -> str:
     for name, sums in rows:
         cells = " | ".join(str(sums[one]) for one in MARKS[1:])
         lines.append(f"| {name} | {share(sums['right'], sums['n'])} | {cells} | {sums['unasked_acts']} |")
-    return "\n".join(lines)
+    model = summary["model"]
+    told = (
+        f"\nModel: {model['calls']} calls, {model['usd']:.2f} USD, no answer to {model['unanswered']} messages."
+        if any(model.values())
+        else ""
+    )
+    return "\n".join(lines) + told
