@@ -181,7 +181,7 @@ class Aside:
         if isinstance(answer, EndpointFailure):
             return answer
         real = {shown: name for name, shown in self._names.items()}
-        return replace(answer, text=re.sub(r"\b(?:inc|apr)-n\d+\b", lambda found: real.get(found[0], found[0]), answer.text))
+        return replace(answer, text=re.sub(r"(?<![^\W_])(?:inc|apr)-n\d+", lambda found: real.get(found[0], found[0]), answer.text))
 
     async def aclose(self) -> None:
         """Do nothing: `play` closes it."""
