@@ -48,7 +48,7 @@ class Message(_Strict):
         problems = {
             f"by: there is no {self.by}; there are {', '.join(PEOPLE)}": self.by and self.by not in PEOPLE,
             f"acts: there is no {', '.join(bad)}": bad,
-            "acts: none stands alone": "none" in self.acts and len(self.acts) > 1,
+            "acts: what has to happen leaves no room for none": "none" in self.acts and any(act.endswith("!") for act in self.acts),
             f"must and must_not both have {', '.join(sorted(both))}": both,
             "must_not: '*' wants silence; leave must empty and set silence_ok": ANYTHING in self.must_not
             and (self.must or not self.silence_ok),
