@@ -163,6 +163,28 @@ def bench_questions(
     print_text(_run_resumable(lambda: bench_cli.ask_questions(load_settings_or_exit(config), record, replay, out, _print_progress)))
 
 
+@bench.command(name="dialogue", epilog="Example: rackmedic bench dialogue --json dialogue.json")
+def bench_dialogue(
+    out: Annotated[Path | None, typer.Option("--json", metavar="OUT", help="Write every answer and its mark to this JSON file.")] = None,
+    held_out: Annotated[bool, typer.Option("--held-out", help="Play the half that is kept aside instead.")] = False,
+    only: Annotated[str, typer.Option(help="Situations, with commas: 01,07; default: all.")] = "",
+    model: Annotated[bool, typer.Option("--model", help="With the configured model.")] = False,
+    record: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the model's answers in FILE, without its key.")] = None,
+    replay: Annotated[Path | None, typer.Option(metavar="FILE", help="Answer from a recording, with no model and no network.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    config: ConfigOption = None,
+) -> None:
+    """Play messages in incidents' threads and mark the answers.
+
+    The authors of the messages knew neither code nor tests. Each message is played on its own, after the first report.
+    """
+    bench_cli = _load_bench()
+    options = {"model": model, "held_out": held_out, "only": only, "jobs": jobs}
+    print_text(
+        _run_resumable(lambda: bench_cli.play_dialogue(load_settings_or_exit(config), record, replay, out, _print_progress, **options))
+    )
+
+
 @bench.command(name="new-case", epilog="Example: rackmedic bench new-case case.yaml --fault N04")
 def bench_new_case(
     out: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],

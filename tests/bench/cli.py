@@ -254,6 +254,28 @@ def ask_questions(settings: Settings, record: Path | None, replay: Path | None, 
     return of_questions({"questions": doc})
 
 
+def play_dialogue(
+    settings: Settings,
+    record: Path | None,
+    replay: Path | None,
+    out: Path | None,
+    say: Say,
+    *,
+    model: bool,
+    held_out: bool,
+    only: str,
+    jobs: int,
+) -> str:
+    """Play messages in incidents' threads and return the table of marks. `only`: situations, with commas."""
+    from tests.bench.dialogue.run import Dialogue, run_dialogue  # imports the whole bot
+
+    asked = access(settings, record, replay) if model or record or replay else None
+    if model and asked is None:
+        raise Refusal("--model: there is no model; set RACKMEDIC_MODEL_URL, or RACKMEDIC_MODEL_API_KEY for OpenAI", 2)
+    wanted = Dialogue(held_out, tuple(filter(None, only.split(","))), max(1, jobs), asked, out)
+    return run_dialogue(wanted, say)
+
+
 def _line(settings: Settings, record: Path | None, replay: Path | None) -> Access | None:
     """Return the endpoint to record, if any."""
     if replay and record:

@@ -7,7 +7,7 @@ transport; nothing here calls their ledger, dispatcher or driver. Marks are read
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -74,6 +74,7 @@ class StandIns:
     connection: type[FakeAsyncRedisConnection] = FakeAsyncRedisConnection  # connection class for Redis
     pages: Sequence[SitePage] = ()
     lessons: Sequence[Lesson] = ()  # accepted lessons, for notes on wrong blame; recalled ones are past incidents
+    tenants: Mapping[str, Any] = field(default_factory=dict)  # `groups` and `channels` of tenants, added to the inventory
 
 
 class Reach:
@@ -149,12 +150,12 @@ async def room(
         SlackSandbox(manifest=_manifest(), clock=clock.stamp) as slack,
         contextlib.AsyncExitStack() as stack,
     ):
-        reach, inventory = Reach(cluster, toolbox, instead.alter), _inventory(case, cluster)
+        reach, inventory = Reach(cluster, toolbox, instead.alter), _inventory(case, cluster, instead.tenants)
         if instead.name:
             reporter = slack.workspace.user(REPORTER)
             reporter.name = reporter.real_name = instead.name
         with tempfile.TemporaryDirectory(prefix="rackmedic-loop-") as folder:
-            settings = _settings(slack, Path(folder))
+            settings = _settings(slack, Path(folder), customers=bool(instead.tenants))
             for _ in range(bots):
                 store = Store(FakeAsyncRedis(server=redis, connection_class=instead.connection), "memory", None)
                 stack.push_async_callback(store.aclose)
@@ -169,7 +170,7 @@ async def room(
             await stack.aclose()
 
 
-def _settings(slack: SlackSandbox, folder: Path) -> Settings:
+def _settings(slack: SlackSandbox, folder: Path, *, customers: bool) -> Settings:
     return load_settings(
         environ={
             "RACKMEDIC_SLACK_BOT_TOKEN": slack.bot_token,
@@ -177,16 +178,18 @@ def _settings(slack: SlackSandbox, folder: Path) -> Settings:
             "RACKMEDIC_SLACK_API_URL": slack.api_url,
             "RACKMEDIC_DATA_DIR": str(folder),
             "RACKMEDIC_ALLOW_NON_DURABLE_LEDGER": "true",
+            "RACKMEDIC_CUSTOMERS": str(customers).lower(),
         }
     )
 
 
-def _inventory(case: SimulatedCase, cluster: Cluster) -> Inventory:
+def _inventory(case: SimulatedCase, cluster: Cluster, tenants: Mapping[str, Any]) -> Inventory:
     """Return the inventory, all hosts on 127.0.0.1: only then may remedies run with an in-memory store."""
     job = {"hosts": ",".join(case.nodes), "sku": cluster.profile, "controller": cluster.controller}
-    groups = {"demo": job, "control": {"hosts": cluster.controller}}
+    groups = {"demo": job, "control": {"hosts": cluster.controller}, **tenants.get("groups", {})}
     hosts = {name: {"address": "127.0.0.1"} for name in cluster.machines}
-    return parse_inventory({"defaults": {"kit": True}, "groups": groups, "hosts": hosts, "channels": CHANNELS}, case.id)
+    channels = [*CHANNELS, *tenants.get("channels", ())]
+    return parse_inventory({"defaults": {"kit": True}, "groups": groups, "hosts": hosts, "channels": channels}, case.id)
 
 
 def _services(reach: Reach, inventory: Inventory, knowledge: Knowledge, instead: StandIns, clock: LoopClock) -> DiagnosisServices:

@@ -1,0 +1,1 @@
+"""How RackMedic answers messages in an incident's thread, written by people who know neither code nor tests."""
