@@ -9,6 +9,7 @@ from typing import Final
 
 from graph.dialogue.clauses import Clause
 from graph.dialogue.intents import Intent
+from graph.dialogue.spelling import split_sentences
 
 # fmt: off
 # What people ask of an action.
@@ -107,6 +108,15 @@ _PATTERNS: Final = {
 
 
 def find_detail(intent: Intent, clauses: Sequence[Clause]) -> str:
-    """Return the detail that the sentences ask of this intent, or an empty string."""
+    """Return the detail that the sentences ask of this intent, or an empty string. Names of hosts do not count."""
     texts = [" ".join(word for at, word in enumerate(clause.words) if at not in clause.named.used.get("host", ())) for clause in clauses]
+    return _find_first(intent, texts)
+
+
+def find_detail_in_text(intent: Intent, text: str) -> str:
+    """Return the same of a text whose names are not known."""
+    return _find_first(intent, [" ".join(sentence.words) for sentence in split_sentences(text)])
+
+
+def _find_first(intent: Intent, texts: Sequence[str]) -> str:
     return next((name for name, pattern in _PATTERNS.get(intent, {}).items() if any(map(pattern.search, texts))), "")
