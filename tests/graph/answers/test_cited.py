@@ -114,6 +114,7 @@ OWN: Final = re.compile(
             r"Nothing (?:to fix|is waiting|is open|runs|of)|A person must do this|Answer what I asked|Tell me|There is nothing",
             r"If approved|Required before running|Afterwards|Then: |Undo: |Waiting for approval|Nobody|Use the Approve button|The post-incident report",
             r"Outage: |Files: |Ends: |Command(?: on [\w-]+)?: `|The command itself|Risk: |Hosts: |Verified by: |Users with|No fix is planned|I do not know",
+            r".* is (?:waiting for approval|a later step of the fix that waits: .*)\. Nothing runs",
             r"What: |Since: |State: |Who: |Incident |Reported: |Hosts looked at|Fix: |Next: |Cause: none proven$|Ticket: |Held: ",
             r"I found no fault\.$|I have proven no cause so far\.$|Hello|You are welcome|In your own words|Only the Approve",
             r"U1 is on it|Whom\?|Noted|Pending approvals|The evidence is unchanged|Closed: |Reopened|It was|On which|There is no ticket|nvidia-smi disturbs|\w+ disturbs",
