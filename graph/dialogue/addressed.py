@@ -77,6 +77,8 @@ AFTER_CLOSING: Final = frozenset(
         Intent.SAFE_TO,
         Intent.WHAT_NOW,
         Intent.WHO_IS_ON_IT,
+        Intent.ACTION_DETAIL,
+        Intent.FACT_DETAIL,
         Intent.TYPED_APPROVAL,
         Intent.UNDO,
         Intent.WISH_REMEDY,

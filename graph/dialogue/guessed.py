@@ -7,6 +7,7 @@ proposed or recorded, the message itself must name the subject.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from graph.dialogue.details import find_detail_in_text
 from graph.dialogue.intents import INTENTS, Intent
 from graph.dialogue.said import ParsedMessage
 from graph.model.reasoner import IntentChoices, IntentGuess
@@ -52,7 +53,12 @@ def apply_intent_guess(message: ParsedMessage, guess: IntentGuess, *, closed: bo
     if intent in ONLY_SAID or opens or not NEEDS.get(intent, bool)(message):
         meant = [intent] if INTENTS[intent].form else []
         return message.model_copy(update={"suggestions": tuple(dict.fromkeys([*meant, *message.suggestions]))[:2]})
-    understood: dict[str, object] = {"intent": intent, "sure": False, "suggestions": ()}
+    understood: dict[str, object] = {
+        "intent": intent,
+        "sure": False,
+        "suggestions": (),
+        "detail": find_detail_in_text(intent, message.text),
+    }
     if intent in NEEDS:  # the message itself must name the host or test
         return message.model_copy(update=understood)
     named = message.labels or message.category

@@ -27,6 +27,8 @@ class Intent(StrEnum):
     ON_APPROVE = "on_approve"
     WHO_MAY_APPROVE = "who_may_approve"
     WHO_IS_ON_IT = "who_is_on_it"
+    ACTION_DETAIL = "action_detail"
+    FACT_DETAIL = "fact_detail"
     TAKE = "take"
     ASSIGN = "assign"
     WAITS = "waits"
@@ -85,6 +87,8 @@ INTENTS: Final[Mapping[Intent, IntentRow]] = {
     Intent.ON_APPROVE:      IntentRow("what happens if I approve?", "what would run, where, and how it is proved"),
     Intent.WHO_MAY_APPROVE: IntentRow("who may approve?", "the approvers, and how many it takes"),
     Intent.WHO_IS_ON_IT:    IntentRow("who is on it?", "who took this incident"),
+    Intent.ACTION_DETAIL:   IntentRow("how long will the reboot take?", "of a fix: its command, files, duration, reach, risk and undo"),
+    Intent.FACT_DETAIL:     IntentRow("how far off is the clock?", "a number or name that was read, with host, check and time"),
     Intent.TAKE:            IntentRow("I take it", "note you as the one who is on it"),
     Intent.ASSIGN:          IntentRow("assign it to @name", "note somebody else"),
     Intent.WAITS:           IntentRow("waiting for the vendor", "note that whoever has the ticket waits for others"),

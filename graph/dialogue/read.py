@@ -12,6 +12,7 @@ from graph.dialogue.attributes import find_attributes
 from graph.dialogue.classifier import compute_probabilities
 from graph.dialogue.clauses import LEADING_WORDS, Clause, split_clauses
 from graph.dialogue.commands import find_exact_command, find_guide_name, is_remedy_command, is_stop_command, parse_command
+from graph.dialogue.details import find_detail
 from graph.dialogue.intents import INTENTS, Intent
 from graph.dialogue.known_words import list_known_words
 from graph.dialogue.mentions import NamedEntities, is_exclusive_check
@@ -323,6 +324,7 @@ def _build_message(intent: Intent, text: str, clauses: Sequence[Clause], now: da
         at=parse_pause_end(text, now) if intent is Intent.PAUSE else _find_start(text, clauses, now),
         audience=next((word for word in ("manager", "ticket") if word in attributes), ""),
         form=next((word for word in ("picture", "file") if word in attributes), ""),
+        detail=find_detail(intent, clauses),
         picture=_choose_picture(attributes) if intent is Intent.SHOW_PICTURE else "",
     )
 

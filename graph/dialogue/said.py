@@ -39,6 +39,7 @@ class ParsedMessage(StoredModel):
     audience: str = ""  # `manager` or `ticket`, for a summary.
     form: str = ""  # `file` or `picture`, if output is wanted as one.
     picture: str = ""  # `timeline`, `walk` or `bandwidth`, if one is to be drawn.
+    detail: str = ""  # What of an action, or which number or name; see `graph.dialogue.details`.
     predicate: Predicate = ""  # The yes-or-no question; empty if a word is not understood.
     suggestions: tuple[Intent, ...] = ()  # The two nearest intents, if none was understood.
 

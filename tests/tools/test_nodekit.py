@@ -104,7 +104,8 @@ def test_every_shell_reads_the_scripts(shell: str) -> None:
 def test_hostile_words_of_a_row_stay_words(tmp_path: Path) -> None:
     row = Remedy(
         id="odd", does=HOSTILE, at="target", args={"bdf": "bdf"}, command=("echo", HOSTILE, "pre{bdf}post", ""), risk="intrusive",
-        limit_seconds=5, proof=(), blast=HOSTILE, outage=HOSTILE, waiting=HOSTILE, conditions=(Condition("node", HOSTILE, ("echo", HOSTILE), "*touch*|{bdf}"),),
+        limit_seconds=5, proof=(), blast=HOSTILE, outage=HOSTILE, waiting=HOSTILE, files="none", ends="nothing",
+        conditions=(Condition("node", HOSTILE, ("echo", HOSTILE), "*touch*|{bdf}"),),
     )  # fmt: skip
     check = replace(CHECKS["smi"], commands=(Command("query", ("echo", HOSTILE), privileged=True),))
     node = Node(tmp_path, remedies={"odd": row}, checks={"smi": check})

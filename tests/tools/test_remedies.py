@@ -27,6 +27,7 @@ from tools.inventory.inventory import parse_inventory
 from tools.nodekit.generate import CONDITION_FUNCTIONS
 from tools.remedies import REMEDIES, REMEDY_VARIANTS, get_executed_remedy
 from tools.remedies.remedy import ARGUMENT_KINDS, BadArgument, Remedy, fill_slots
+from tools.remedies.scripts import CLEANED_FOLDERS
 
 FLEET = parse_inventory(
     {
@@ -364,6 +365,21 @@ def test_each_row_tells_the_outage_and_what_waiting_costs(row: Remedy) -> None:
     elif not row.outage.startswith("none") and row.risk != "intrusive":
         assert told, "an outage names its length"
         assert max(told) <= row.limit_seconds
+
+
+@each
+def test_each_row_tells_the_files_that_it_touches_and_the_processes_that_end(row: Remedy) -> None:
+    for words in (row.files, row.ends):
+        assert 3 < len(words) < 220
+        assert not words.endswith(".")
+        assert set(re.findall(r"{([a-z_]+)}", words)) <= row.args.keys()
+    assert row.files.startswith("none") or "/" in row.files or row.only == "kubernetes"
+    assert row.ends.startswith("nothing") or row.risk != "intrusive", "what ends a process is no mild change"
+    assert ("checkpoint" in row.ends) <= (row.risk in ("disruptive", "destructive"))
+
+
+def test_cleanup_names_each_folder_that_it_deletes_from() -> None:
+    assert all(f"{folder}," in REMEDIES["cleanup"].files for folder in CLEANED_FOLDERS)
 
 
 @each

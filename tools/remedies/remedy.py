@@ -93,6 +93,7 @@ class Remedy:
     `preview`: the kit's read-only function that lists what would be deleted, and its arguments.
     `back`: how people revert it if no remedy does. `refusals`: text of the tool's refusal → meaning and what to do.
     `outage`: what is unavailable, how long, and why. `waiting`: what continues until approval.
+    `files`: what it writes, deletes or loses on disk, or `none`. `ends`: the processes that end, or `nothing`.
     `names_jobs`: the card names the node's jobs and users.
     `only`: the one scheduler that has it. `ways`: rows for other schedulers than Slurm.
 
@@ -110,6 +111,8 @@ class Remedy:
     blast: str
     outage: str
     waiting: str
+    files: str
+    ends: str
     conditions: tuple[Condition, ...] = ()
     needs: tuple[Literal["drained"], ...] = ()
     completion: Completion = Completion()

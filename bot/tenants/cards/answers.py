@@ -30,6 +30,8 @@ ANSWER_BY_INTENT: Final[Mapping[Intent, AnswerKind]] = {
     Intent.ON_APPROVE: "ours",
     Intent.WHO_MAY_APPROVE: "ours",
     Intent.ASSIGN: "ours",
+    Intent.ACTION_DETAIL: "ours",
+    Intent.FACT_DETAIL: "inside",
     Intent.WAITS: "inside",
     Intent.SHOW_OUTPUT: "inside",
     Intent.SHOW_PICTURE: "inside",

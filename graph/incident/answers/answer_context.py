@@ -153,6 +153,13 @@ def format_age(then: datetime | None, now: datetime) -> str:
     return f"{seconds / 3600:.0f} h ago" if seconds < 86_400 else f"{then:%Y-%m-%d %H:%M} UTC"
 
 
+def format_read_at(then: datetime | None, now: datetime) -> str:
+    """Return `read 08:17 UTC`, with the date if it was on another day."""
+    if then is None:
+        return "read at an unknown time"
+    return f"read {then:%H:%M} UTC" if then.date() == now.date() else f"read {then:%Y-%m-%d %H:%M} UTC"
+
+
 def get_read_time(context: AnswerContext, host: str, check: str = "") -> datetime | None:
     """Return when a check last read the host, or any check if it did not. Times of logged events do not count."""
     facts = [fact for fact in context.incident.facts if fact.host == host and not fact.key.startswith(EVENT_KEY_PREFIXES)]

@@ -1,6 +1,5 @@
 """Answer how large the numbers behind a cause are, and whether it was remediated."""
 
-import re
 from datetime import datetime
 
 from graph.incident.answers.answer_context import (
@@ -18,18 +17,7 @@ from graph.remediation.outcomes import describe_remediation
 from graph.state import Remediation
 from tools.fact import Fact, Status
 
-MAX_SEARCHED_CHARS = 400  # searched at the start of a message
 MAX_NUMBERS = 4
-_HOW_MUCH_PATTERN = re.compile(
-    r"\bhow (?:far|much|many|big|large|wide|hot|warm|full|high|low|fast|slow|long|strong|bad)\b|\bby how\b"
-    r"|\bwhat (?:is|was)\b[^?]{0,40}\b(?:offset|skew|count|rate)\b",
-    re.IGNORECASE,
-)
-
-
-def asks_how_much(context: AnswerContext) -> bool:
-    """Return whether the message asks for a known number behind a cause."""
-    return bool(_HOW_MUCH_PATTERN.search(context.message.text[:MAX_SEARCHED_CHARS])) and bool(_list_measurements(context))
 
 
 def asks_about_remediated_cause(context: AnswerContext) -> bool:

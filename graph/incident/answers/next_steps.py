@@ -1,5 +1,11 @@
 """Answer what comes next, and what an approval would do."""
 
+from graph.incident.answers.action_details import (
+    NOTHING_RUNS_TEXT,
+    find_action_subject,
+    list_pending_approvals,
+    render_action_detail,
+)
 from graph.incident.answers.answer_context import (
     AnswerContext,
     build_answer,
@@ -16,12 +22,6 @@ from graph.remediation.proposals import build_planned_action
 from graph.state import Remediation
 from tools.remedies import REMEDIES
 from tools.remedies.remedy import Remedy
-
-NOTHING_RUNS_TEXT = "Nothing runs until an approver presses Approve."
-
-
-def list_pending_approvals(context: AnswerContext) -> list[Remediation]:
-    return [remediation for remediation in context.incident.remediations if remediation.is_open and remediation.waiting_for == "approval"]
 
 
 async def answer_next_step(context: AnswerContext) -> TurnResult:
@@ -72,6 +72,10 @@ async def answer_on_approve(context: AnswerContext) -> TurnResult:
     )
     if action is None or remedy is None:
         return build_answer(context, [f"{render_step_summary(remediation)}; see its card."])
+    status = await _render_approval(context, remediation)
+    if context.message.detail and (subject := find_action_subject(context)):
+        head = f"If approved: {render_step_summary(subject.remediation or remediation)}."
+        return build_answer(context, [head, *render_action_detail(context, subject, context.message.detail), *status, NOTHING_RUNS_TEXT])
     via = "" if action.via == action.target else f", run via {action.via}"
     holds = [condition.says for condition in action.conditions] + (
         [f"the fault is still there: {clean_text(action.fault.says, 80)}"] if action.fault else []
@@ -88,14 +92,17 @@ async def answer_on_approve(context: AnswerContext) -> TurnResult:
         if len(approvals) > 1
         else "",
     ]
+    return build_answer(context, [*lines, *status, NOTHING_RUNS_TEXT])
+
+
+async def _render_approval(context: AnswerContext, remediation: Remediation) -> list[str]:
     live = await context.graph_context.decisions(context.incident.id)
-    lines += [
+    return [
         line
         for approval in live or ()
         if approval.open and approval.approval == remediation.approval
         for line in render_approval_status(approval)
     ]
-    return build_answer(context, [*lines, NOTHING_RUNS_TEXT])
 
 
 def _render_following_step(remediation: Remediation) -> str:

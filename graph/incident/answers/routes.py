@@ -7,13 +7,14 @@ from graph.context import GraphContext
 from graph.dialogue.intents import Intent
 from graph.engine.assessment import Assessment
 from graph.incident.answers import (
+    action_details,
     attachments,
     charts,
     closing,
+    fact_details,
     history,
     host_comparison,
     hosts,
-    job_effects,
     magnitudes,
     next_steps,
     outputs,
@@ -47,6 +48,8 @@ HANDLERS_BY_INTENT: Final[Mapping[Intent, AnswerHandler]] = {
     Intent.ON_APPROVE: next_steps.answer_on_approve,
     Intent.WHO_MAY_APPROVE: people.answer_approvers,
     Intent.WHO_IS_ON_IT: people.answer_owner,
+    Intent.ACTION_DETAIL: action_details.answer_action_detail,
+    Intent.FACT_DETAIL: fact_details.answer_fact_detail,
     Intent.TAKE: people.take_incident,
     Intent.ASSIGN: people.assign_incident,
     Intent.WAITS: people.mark_waiting,
@@ -69,10 +72,8 @@ HANDLERS_BY_INTENT: Final[Mapping[Intent, AnswerHandler]] = {
 
 # questions with an item kind of their own, as buttons send them too
 HANDLERS_BY_QUESTION_KIND: Final[Mapping[InboxItemKind, AnswerHandler]] = {"why": reasons.explain_cause, "status": summaries.answer_status}
-# Intents of questions whose text may ask, more specifically, for a number or for a remedy's effect on the job.
-GENERAL_QUESTIONS = frozenset(
-    {Intent.SAFE_TO, Intent.WHAT_NOW, Intent.WHY_NOT, Intent.HOST_STATE, Intent.GROUP_STATE, Intent.SHOW_OUTPUT, Intent.NOT_UNDERSTOOD}
-)
+# Questions about hosts that may name a cause which was remediated.
+QUESTIONS_OF_STATE = frozenset({Intent.WHY_NOT, Intent.HOST_STATE, Intent.GROUP_STATE, Intent.SHOW_OUTPUT, Intent.NOT_UNDERSTOOD})
 
 
 async def answer_item(context: IncidentContext, assessment: Assessment, graph_context: GraphContext) -> TurnResult:
@@ -90,11 +91,7 @@ async def answer_item(context: IncidentContext, assessment: Assessment, graph_co
 
 
 def _find_handler(context: AnswerContext) -> AnswerHandler:
-    """Return the intent's handler, or a more specific one that the text asks for."""
-    message = context.message
-    if message.intent in GENERAL_QUESTIONS and job_effects.asks_about_effect_on_job(message):
-        return job_effects.answer_effect_on_job
-    state_questions = GENERAL_QUESTIONS - {Intent.SAFE_TO, Intent.WHAT_NOW}
-    if message.intent in state_questions and (magnitudes.asks_how_much(context) or magnitudes.asks_about_remediated_cause(context)):
+    """Return the intent's handler; of a cause that was remediated, its numbers since then."""
+    if context.message.intent in QUESTIONS_OF_STATE and magnitudes.asks_about_remediated_cause(context):
         return magnitudes.answer_how_much
-    return HANDLERS_BY_INTENT.get(message.intent, summaries.answer_not_understood)
+    return HANDLERS_BY_INTENT.get(context.message.intent, summaries.answer_not_understood)

@@ -11,7 +11,9 @@ from graph.incident.answers.answer_context import (
     clean_text,
     format_age,
     format_location,
+    format_read_at,
     get_check_name,
+    get_read_time,
     render_citation,
     render_coverage,
     render_recheck_offer,
@@ -250,7 +252,7 @@ def _render_change_cost(context: AnswerContext, remedy: Remedy, hosts: Sequence[
     return f"No blocker found on {fold_host_names(hosts)}: {'running jobs go on' if jobs else 'no job holds a GPU there'} ({seen_by})."
 
 
-def describe_running_jobs(context: AnswerContext, hosts: Sequence[str]) -> str:
+def describe_running_jobs(context: AnswerContext, hosts: Sequence[str], *, with_time: bool = False) -> str:
     """Return which jobs hold GPUs on each host, without a verdict."""
     unseen = [host for host in hosts if not {"procs", "sched"} & set(build_host_knowledge(context, host).observed_checks)]
     jobs = {host: names for host in hosts if host not in unseen and (names := _list_jobs(context, host))}
@@ -261,6 +263,9 @@ def describe_running_jobs(context: AnswerContext, hosts: Sequence[str]) -> str:
     if unseen:
         parts.append(f"{fold_host_names(unseen)}: not seen whether jobs run")
     seen_by = _format_job_checks(context, hosts)
+    if seen_by and with_time:
+        read_times = [read_time for host in hosts if (read_time := get_read_time(context, host))]
+        seen_by += f", {format_read_at(min(read_times, default=None), context.current_time)}"
     return f"• {'; '.join(parts)}{f' ({seen_by})' if seen_by else ''}."
 
 

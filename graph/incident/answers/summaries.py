@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from graph.dialogue.intents import INTENTS, Intent, describe_intent
 from graph.extraction import report_texts
+from graph.incident.answers.action_details import list_pending_approvals
 from graph.incident.answers.answer_context import (
     AnswerContext,
     build_answer,
@@ -18,7 +19,6 @@ from graph.incident.answers.answer_context import (
     render_evidence,
     render_recheck_offer,
 )
-from graph.incident.answers.next_steps import list_pending_approvals
 from graph.incident.answers.people import get_owner, render_pending_approvals, render_step_summary
 from graph.incident.answers.reasons import list_doubts
 from graph.incident.turn_result import TurnResult

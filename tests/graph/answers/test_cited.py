@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from graph.dialogue.details import ACTION_DETAILS, FACT_DETAILS
 from graph.dialogue.intents import Intent
 from graph.dialogue.said import ALL, OTHERS
 from graph.incident.answers.answer_context import CHECK_DISPLAY_NAMES
@@ -63,6 +64,9 @@ ASKED: Final[tuple[tuple[Intent, Mapping[str, Any]], ...]] = (
     (Intent.ON_APPROVE, {}),
     (Intent.WHO_MAY_APPROVE, {}),
     (Intent.WHO_IS_ON_IT, {}),
+    *((Intent.ACTION_DETAIL, {"detail": detail}) for detail in ("", *ACTION_DETAILS)),
+    (Intent.ACTION_DETAIL, {"remedy": "reboot", "hosts": ("gpu-001",), "detail": "duration"}),
+    *((Intent.FACT_DETAIL, {"detail": detail}) for detail in ("", *FACT_DETAILS)),
     (Intent.SUMMARY, {}),
     (Intent.SUMMARY, {"audience": "ticket"}),
     (Intent.STATUS, {}),
@@ -109,6 +113,8 @@ OWN: Final = re.compile(
             r"It is part of a fix|Approve or reject on its card",
             r"Nothing (?:to fix|is waiting|is open|runs|of)|A person must do this|Answer what I asked|Tell me|There is nothing",
             r"If approved|Required before running|Afterwards|Then: |Undo: |Waiting for approval|Nobody|Use the Approve button|The post-incident report",
+            r"Outage: |Files: |Ends: |Command(?: on [\w-]+)?: `|The command itself|Risk: |Hosts: |Verified by: |Users with|No fix is planned|I do not know",
+            r".* is (?:waiting for approval|a later step of the fix that waits: .*)\. Nothing runs",
             r"What: |Since: |State: |Who: |Incident |Reported: |Hosts looked at|Fix: |Next: |Cause: none proven$|Ticket: |Held: ",
             r"I found no fault\.$|I have proven no cause so far\.$|Hello|You are welcome|In your own words|Only the Approve",
             r"U1 is on it|Whom\?|Noted|Pending approvals|The evidence is unchanged|Closed: |Reopened|It was|On which|There is no ticket|nvidia-smi disturbs|\w+ disturbs",

@@ -10,7 +10,7 @@ import pytest
 
 from graph.dialogue.intents import Intent
 from graph.dialogue.said import OTHERS
-from graph.incident.answers.next_steps import NOTHING_RUNS_TEXT
+from graph.incident.answers.action_details import NOTHING_RUNS_TEXT
 from graph.incident.answers.remedy_requests import NO_CARD_PREFIX, NOTHING_TO_UNDO_PREFIX
 from graph.incident.answers.safety import FAILS_AGAIN_PREFIX, NOT_SAFE_PREFIX, SAFE_PREFIX, UNSURE_PREFIX
 from graph.incident.answers.summaries import USE_BUTTON_TEXT
