@@ -53,6 +53,7 @@ INCIDENT_INTENTS: Final = frozenset(
         Intent.ON_APPROVE,
         Intent.WHO_MAY_APPROVE,
         Intent.WHO_IS_ON_IT,
+        Intent.PAGE_OR_WAIT,
         Intent.TAKE,
         Intent.ASSIGN,
         Intent.WAITS,

@@ -30,6 +30,8 @@ ANSWER_BY_INTENT: Final[Mapping[Intent, AnswerKind]] = {
     Intent.ON_APPROVE: "ours",
     Intent.WHO_MAY_APPROVE: "ours",
     Intent.ASSIGN: "ours",
+    Intent.JOBS_ON_HOST: "inside",
+    Intent.HOST_IDENTITY: "inside",
     Intent.WAITS: "inside",
     Intent.SHOW_OUTPUT: "inside",
     Intent.SHOW_PICTURE: "inside",

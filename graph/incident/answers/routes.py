@@ -12,6 +12,8 @@ from graph.incident.answers import (
     closing,
     history,
     host_comparison,
+    host_identity,
+    host_jobs,
     hosts,
     job_effects,
     magnitudes,
@@ -22,6 +24,7 @@ from graph.incident.answers import (
     remedy_requests,
     safety,
     summaries,
+    urgency,
 )
 from graph.incident.answers.answer_context import AnswerContext
 from graph.incident.answers.item_answers import HANDLERS_BY_KIND, answer_unknown_names
@@ -47,6 +50,9 @@ HANDLERS_BY_INTENT: Final[Mapping[Intent, AnswerHandler]] = {
     Intent.ON_APPROVE: next_steps.answer_on_approve,
     Intent.WHO_MAY_APPROVE: people.answer_approvers,
     Intent.WHO_IS_ON_IT: people.answer_owner,
+    Intent.JOBS_ON_HOST: host_jobs.answer_jobs_on_host,
+    Intent.HOST_IDENTITY: host_identity.answer_host_identity,
+    Intent.PAGE_OR_WAIT: urgency.answer_page_or_wait,
     Intent.TAKE: people.take_incident,
     Intent.ASSIGN: people.assign_incident,
     Intent.WAITS: people.mark_waiting,
