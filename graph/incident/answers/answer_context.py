@@ -63,7 +63,9 @@ class AnswerContext:
     @property
     def is_read_by_tenant(self) -> bool:
         """Whether the requester is on the tenant's side, who learns no names of other people."""
-        return self.incident.item.data.get(SIDE_KEY) == TENANT_SIDE
+        origin = self.incident.origin
+        is_tenant_place = origin is not None and bool(origin.tenant) and origin.kind != "alert" and not (origin.customer or origin.ticket)
+        return is_tenant_place or self.incident.item.data.get(SIDE_KEY) == TENANT_SIDE
 
     def get_title(self, label: str) -> str:
         return self.assessment.reference.taxonomy.get_title(label)

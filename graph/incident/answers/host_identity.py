@@ -37,7 +37,6 @@ _ASPECT_WORDS: Final[Mapping[str, str]] = {
 # fmt: on
 _ASPECTS = {name: re.compile(rf"(?:^|(?<= ))(?:{words})(?= |$)") for name, words in _ASPECT_WORDS.items()}
 _OVERVIEW = ("model", "serial", "rack", "switch", "driver", "state")
-_PARTITION = re.compile(r"(?:^|(?<= ))(?:partitions?|particion|分 区)(?= |$)")
 _PORT = re.compile(r"(?:^|(?<= ))(?:ports?|puerto|端 口)(?= |$)")
 
 
@@ -196,15 +195,16 @@ def _render_driver(context: AnswerContext, host: Host) -> str:
 
 def _render_state(context: AnswerContext, host: Host) -> str:
     facts = _list_facts(context, host.name, "sched.state")
-    partition_note = ""
-    if _PARTITION.search(_normalize(context.message.text)):
-        partition_note = f" I do not know its partition; this would tell it: `scontrol show node {host.slurm_name}`."
     if not facts:
-        return _render_unread(host, "the scheduler's state", f"`recheck {host.name}` (sched)") + partition_note
+        return _render_unread(host, "the scheduler's state", f"`recheck {host.name}` (sched)")
     attrs = facts[0].attrs
     reason = f", reason: {attrs['reason']}" if attrs.get("reason") else ""
     origin = "".join(f", {word} {attrs[name]}" for name, word in (("by", "set by"), ("since", "since")) if attrs.get(name))
-    return _render_read(context, host, f"the scheduler calls it {facts[0].value}{reason}{origin}", facts) + partition_note
+    partitions = [
+        str(name) for fact in _list_facts(context, host.name, "sched.partitions") if isinstance(fact.value, list) for name in fact.value
+    ]
+    place = f"; partition{'s' * (len(partitions) > 1)} {', '.join(partitions)}" if partitions else "; its partition was not read"
+    return _render_read(context, host, f"the scheduler calls it {facts[0].value}{reason}{origin}{place}", facts)
 
 
 def _render_owner(context: AnswerContext, host: Host) -> str:

@@ -96,7 +96,9 @@ async def answer_jobs_on_host(context: AnswerContext) -> TurnResult:
         return build_answer(context, [*render_unknown_names(context), text])
     host_jobs = [read_host_jobs(context, host) for host in hosts]
     reported = context.incident.brief.job
-    is_reported_missing = reported and all(jobs.is_read for jobs in host_jobs) and not any(jobs.has_job(reported) for jobs in host_jobs)
+    is_reported_missing = (
+        reported and all("sched" in jobs.read_checks for jobs in host_jobs) and not any(jobs.has_job(reported) for jobs in host_jobs)
+    )
     missing_note = f"The report names job {clean_text(reported, 40)}; the scheduler lists it on none of these hosts." if reported else ""
     return build_answer(
         context,

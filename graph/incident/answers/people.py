@@ -103,10 +103,13 @@ async def answer_approvers(context: AnswerContext) -> TurnResult:
     if approvals is None:
         waiting_remediations = _list_waiting_remediations(context)
         pending_text = f"Waiting for approval: {render_pending_approvals(waiting_remediations)}. " if waiting_remediations else ""
-        return build_answer(
-            context,
-            [f"{pending_text}Nobody can approve here: approvers do it in Slack, with the button on the card."],
-        )
+        drains = [
+            f"Approved: the drain of {fix.target}, by {fix.drained_by}{f' at {fix.drained_at:%Y-%m-%d %H:%M} UTC' if fix.drained_at else ''}."
+            for fix in context.incident.remediations
+            if fix.drained_by
+        ]
+        here = f"{pending_text}Nobody can approve here: approvers do it in Slack, with the button on the card."
+        return build_answer(context, [here, *drains[:MAX_APPROVALS]])
     pending = [approval for approval in approvals if approval.open]
     approved = [_render_approved(approval) for approval in approvals if not approval.open and approval.approved_by]
     pending_lines = [line for approval in pending[:MAX_APPROVALS] for line in render_approval_status(approval)]

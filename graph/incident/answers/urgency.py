@@ -28,7 +28,7 @@ from tools.remedies import REMEDIES
 SHARED_SCOPES: Final[frozenset[Scope]] = frozenset({"switch", "rack", "cluster"})
 # Manual steps of the taxonomy's plans that are done at the machine.
 HANDS_STEPS: Final = frozenset({"escalate_rma", "escalate_hw", "escalate_cable", "escalate_cooling", "escalate_facility"})
-REPLACEMENT_STEP: Final = "escalate_rma"
+REPLACEMENT_STEP, DRAIN_STEP = "escalate_rma", "drain_node"
 MAX_OTHER_CAUSES, MAX_BUSY_HOSTS, MAX_NAMED_JOBS = 2, 3, 4
 StepTime = Literal["now", "later", "never"]
 
@@ -49,6 +49,7 @@ class UrgencyReason(StrEnum):
     NOT_READ = "not_read"
     JOB_RUNS = "job_runs"
     NO_JOB = "no_job"
+    REMOTE_FIX = "remote_fix"
     IN_SERVICE = "in_service"
     OUT_OF_SERVICE = "out_of_service"
     SPARE = "spare"
@@ -61,6 +62,8 @@ class UrgencyFacts:
 
     Attributes:
         is_proven: Whether a cause is proven at all.
+        hands: When the cause's plans need hands at the machine.
+        drains: Whether the first plan begins with a drain.
         unread_hosts: Accused hosts of which neither jobs nor the scheduler's state were read.
         busy_hosts: Accused hosts with a running job.
         serving_hosts: Accused hosts that take jobs.
@@ -71,6 +74,8 @@ class UrgencyFacts:
     is_proven: bool
     owner: Owner = "provider"
     scope: Scope = "node"
+    hands: StepTime = "never"
+    drains: bool = True
     unread_hosts: tuple[str, ...] = ()
     busy_hosts: tuple[str, ...] = ()
     serving_hosts: tuple[str, ...] = ()
@@ -87,8 +92,8 @@ class UrgencyDecision:
 def decide_urgency(facts: UrgencyFacts) -> UrgencyDecision:
     """Return how urgent it is, and why.
 
-    A shared part is paged, because draining a host contains nothing. A busy host without a spare is paged too. A host
-    in service is drained first. Whatever takes no jobs can wait.
+    A shared part is paged, because draining a host contains nothing. A busy host that needs hands and has no spare is
+    paged too. A host in service is drained first, if its plan says so. Whatever else can wait.
     """
     if not facts.is_proven:
         return UrgencyDecision(Urgency.UNKNOWN, (UrgencyReason.NO_CAUSE,))
@@ -101,9 +106,11 @@ def decide_urgency(facts: UrgencyFacts) -> UrgencyDecision:
     spare = (UrgencyReason.SPARE,) if facts.spare_hosts else (UrgencyReason.NO_SPARE,) if facts.kin_hosts else ()
     job = UrgencyReason.JOB_RUNS if facts.busy_hosts else UrgencyReason.NO_JOB
     service = UrgencyReason.IN_SERVICE if facts.serving_hosts else UrgencyReason.OUT_OF_SERVICE
-    if facts.busy_hosts and UrgencyReason.NO_SPARE in spare:
+    remote = (UrgencyReason.REMOTE_FIX,) if facts.hands != "now" else ()
+    if facts.busy_hosts and UrgencyReason.NO_SPARE in spare and not remote:
         return UrgencyDecision(Urgency.PAGE, (job, service, *spare))
-    return UrgencyDecision(Urgency.DRAIN_FIRST if facts.serving_hosts else Urgency.WAIT, (job, service, *spare))
+    must_drain = facts.serving_hosts and (facts.drains or not remote)
+    return UrgencyDecision(Urgency.DRAIN_FIRST if must_drain else Urgency.WAIT, (*remote, job, service, *spare))
 
 
 _HEADS: Final[Mapping[Urgency, str]] = {
@@ -121,7 +128,8 @@ async def answer_page_or_wait(context: AnswerContext) -> TurnResult:
         return build_answer(context, [*render_unknown_names(context), *_render_undecided(context)])
     leaf = context.assessment.reference.taxonomy.get_leaf(cause.label)
     host_jobs = [read_host_jobs(context, host) for host in cause.hosts]
-    facts = gather_facts(context, cause, leaf, host_jobs)
+    steps = read_manual_steps(leaf, tried=_is_left_to_people(context, cause))
+    facts = gather_facts(context, cause, leaf, steps, host_jobs)
     decision = decide_urgency(facts)
     title = (
         f"{leaf.title} on {fold_host_names(cause.hosts)}{render_citation(cause)}"
@@ -132,8 +140,8 @@ async def answer_page_or_wait(context: AnswerContext) -> TurnResult:
     given = _Rendering(context, facts, host_jobs)
     lines += [f"• {_RENDERERS[reason](given)}." for reason in decision.reasons]
     if facts.owner != "customer":
-        lines += _render_plan(context, cause, leaf)
-    others = [f"{context.get_title(other.label)}{render_citation(other)}" for other in context.root_causes if other is not cause]
+        lines += _render_manual_steps(steps)
+    others = [f"{context.get_title(other.label)}{render_citation(other)}" for other in context.root_causes if other != cause]
     lines.append(f"Also found: {'; '.join(others[:MAX_OTHER_CAUSES])}." if others else "")
     return build_answer(context, [*render_unknown_names(context), *lines, render_recheck_offer(context, cause.hosts)])
 
@@ -162,7 +170,9 @@ def _render_undecided(context: AnswerContext) -> list[str]:
     ]
 
 
-def gather_facts(context: AnswerContext, cause: Hypothesis, leaf: Leaf, host_jobs: Sequence[HostJobs]) -> UrgencyFacts:
+def gather_facts(
+    context: AnswerContext, cause: Hypothesis, leaf: Leaf, steps: "ManualSteps", host_jobs: Sequence[HostJobs]
+) -> UrgencyFacts:
     drained = {host for fix in context.incident.remediations if fix.drained for host in fix.target.split(",")}
     others = [read_host_jobs(context, host) for host in _list_other_hosts(context, cause)]
     read_others = [jobs for jobs in others if jobs.is_read and jobs.state]
@@ -170,6 +180,8 @@ def gather_facts(context: AnswerContext, cause: Hypothesis, leaf: Leaf, host_job
         is_proven=True,
         owner=leaf.owner,
         scope=leaf.scope,
+        hands=steps.hands,
+        drains=steps.drains,
         unread_hosts=tuple(jobs.host for jobs in host_jobs if not jobs.is_read or not (jobs.state or jobs.host in drained)),
         busy_hosts=tuple(jobs.host for jobs in host_jobs if jobs.is_busy),
         serving_hosts=tuple(jobs.host for jobs in host_jobs if jobs.host not in drained and not _is_out_of_service(jobs)),
@@ -240,7 +252,8 @@ def _name_work(jobs: HostJobs) -> str:
 
 def _render_in_service(given: _Rendering) -> str:
     hosts = fold_host_names(given.facts.serving_hosts)
-    return f"{hosts} still takes new jobs{given.cite(given.facts.serving_hosts)}; say `drain {hosts}` for a card"
+    hint = f"; say `drain {hosts}` for a card" if given.facts.drains or given.facts.hands == "now" else ""
+    return f"{hosts} still takes new jobs{given.cite(given.facts.serving_hosts)}{hint}"
 
 
 def _render_spare(given: _Rendering) -> str:
@@ -251,6 +264,7 @@ _RENDERERS: Final[Mapping[UrgencyReason, Callable[[_Rendering], str]]] = {
     UrgencyReason.NO_CAUSE: lambda given: "no cause is proven",
     UrgencyReason.CUSTOMER_ACTS: lambda given: "the job's owner has to act; nothing is to be done at the machines",
     UrgencyReason.SHARED_PART: _render_shared_part,
+    UrgencyReason.REMOTE_FIX: lambda given: "the first step for this cause needs nobody at the machine",
     UrgencyReason.NOT_READ: _render_not_read,
     UrgencyReason.JOB_RUNS: _render_running_job,
     UrgencyReason.NO_JOB: lambda given: f"no job runs there now{given.cite(given.hosts)}",
@@ -262,32 +276,48 @@ _RENDERERS: Final[Mapping[UrgencyReason, Callable[[_Rendering], str]]] = {
 assert set(_RENDERERS) == set(UrgencyReason)
 
 
-def _render_plan(context: AnswerContext, cause: Hypothesis, leaf: Leaf) -> list[str]:
-    """Return what the cause's plans ask of people at the machine and of the vendor, and when."""
-    plans = [[step for step in parse_plan(plan) if PARTS_BY_REMEDY.get(step.name) != "prepare"] for plan in leaf.remedies]
-    plans = [plan for plan in plans if plan]
-    tried = any(
-        fix.label == cause.label and set(fix.target.split(",")) & set(cause.hosts) and fix.outcome == "ticket"
-        for fix in context.incident.remediations
-    )
-    first = _describe_steps(plans[0]) if plans else ""
-    hands_time, hands_text = _find_step_time(plans, HANDS_STEPS, tried=tried)
-    replacement_time, _ = _find_step_time(plans, frozenset({REPLACEMENT_STEP}), tried=tried)
+@dataclass(frozen=True, slots=True)
+class ManualSteps:
+    """What a cause's plans ask of people. `first`: the first plan without its preparation, in words."""
+
+    first: str
+    hands: StepTime
+    hands_text: str
+    replacement: StepTime
+    drains: bool
+
+
+def read_manual_steps(leaf: Leaf, *, tried: bool) -> ManualSteps:
+    """Read the taxonomy's plans. `tried`: RackMedic's own steps are over, and people go on."""
+    plans = [parse_plan(plan) for plan in leaf.remedies]
+    fixes = [fix for plan in plans if (fix := [step for step in plan if PARTS_BY_REMEDY.get(step.name) != "prepare"])]
+    hands, hands_text = _find_step_time(fixes, HANDS_STEPS, tried=tried)
+    replacement, _ = _find_step_time(fixes, frozenset({REPLACEMENT_STEP}), tried=tried)
+    drains = bool(plans) and any(step.name == DRAIN_STEP for step in plans[0])
+    return ManualSteps(_describe_steps(fixes[0]) if fixes else "", hands, hands_text, replacement, drains)
+
+
+def _is_left_to_people(context: AnswerContext, cause: Hypothesis) -> bool:
+    fixes = [fix for fix in context.incident.remediations if fix.label == cause.label and set(fix.target.split(",")) & set(cause.hosts)]
+    return any(fix.outcome == "ticket" for fix in fixes)
+
+
+def _render_manual_steps(steps: ManualSteps) -> list[str]:
     hands = {
-        "now": f"needed: {hands_text}",
-        "later": f"not yet; first {first}, and only if that fails: {hands_text}",
-        "never": f"not among the steps for this cause{f', which are: {first}' if first else ''}",
+        "now": f"needed: {steps.hands_text}",
+        "later": f"not yet; first {steps.first}, and only if that fails: {steps.hands_text}",
+        "never": f"not among the steps for this cause{f', which are: {steps.first}' if steps.first else ''}",
     }
     replacement = {
-        "now": "yes, by the steps for this cause; its serial number is what the vendor asks for, say “serial number?”",
-        "later": f"only if it is still there after the first step ({first})",
+        "now": "yes, by the steps for this cause; the vendor asks for the serial number, say “serial number?”",
+        "later": f"only if it is still there after the first step ({steps.first})",
         "never": "not among the steps for this cause",
     }
-    return [f"Hands on site: {hands[hands_time]}.", f"RMA: {replacement[replacement_time]}."]
+    return [f"Hands on site: {hands[steps.hands]}.", f"RMA: {replacement[steps.replacement]}."]
 
 
 def _find_step_time(plans: Sequence[Sequence[PlanStep]], names: frozenset[str], *, tried: bool) -> tuple[StepTime, str]:
-    """Return when a plan reaches one of the manual steps, and the step's text. `tried`: RackMedic's own steps are over."""
+    """Return when a plan reaches one of the manual steps, and the step's text."""
     for number, plan in enumerate(plans):
         for step in plan:
             if step.name in names:
