@@ -158,7 +158,9 @@ def test_slurm_says_state_and_reason_in_each_of_its_forms() -> None:
 
 
 def test_the_partitions_of_a_node_are_read_in_both_forms() -> None:
-    (named,) = [fact for fact in read("sched", "NodeName=n1 State=IDLE Partitions=train,debug Weight=1\n") if fact.key == "sched.partitions"]
+    (named,) = [
+        fact for fact in read("sched", "NodeName=n1 State=IDLE Partitions=train,debug Weight=1\n") if fact.key == "sched.partitions"
+    ]
     (listed,) = [
         fact
         for fact in read("sched", '{"nodes": [{"name": "n1", "state": ["IDLE"], "partitions": ["train", "debug"]}]}')

@@ -84,7 +84,7 @@ PHRASINGS: Mapping[Intent, Sequence[str]] = {
         "who gave approval for it?",
     ),
     Intent.SAFE_TO: (
-        "is gpu-002 allowed back in production",
+        "may gpu-002 go into production again",
         "ok to relaunch the training now?",
         "can we put gpu-002 back into production",
         "may we restart the training?",
@@ -174,7 +174,7 @@ async def test_a_job_is_found_by_its_id_and_an_unknown_one_is_nobodys() -> None:
 async def test_the_tenants_side_learns_no_users_and_no_names_on_call(intent: Intent) -> None:
     talk = await Talk.about(SLOW_LINK)
     talk.ports = replace(talk.ports, on_call=on_call)
-    message = {"said": {"intent": str(intent), "hosts": ["gpu-002"]}, SIDE_KEY: TENANT_SIDE}
+    message: dict[str, Any] = {"said": {"intent": str(intent), "hosts": ["gpu-002"]}, SIDE_KEY: TENANT_SIDE}
     operators = await talk.asks(intent, hosts=("gpu-002",))
     tenant = (await talk.presses("ask", **message)).reply
     assert tenant
