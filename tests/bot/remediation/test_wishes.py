@@ -123,3 +123,16 @@ async def test_who_may_decide_is_told_by_name_with_how_many_and_until_when(store
     assert one.does.startswith("Drain n1")
     assert one.until is not None
     assert one.until - office.clock.now() <= timedelta(minutes=15)
+
+
+async def test_who_approved_is_told_by_name_and_time_after_the_decision(store: Redis) -> None:
+    office = Office(store, site())
+    incident = await office.mention()
+    before = office.clock.now()
+    await office.approve(incident, "drain_node")
+    (drain,) = [row for row in await DecisionLookup(office.ledger, office.rights)(incident) if not row.open]
+    assert drain.does.startswith("Drain n1")
+    assert drain.approved_by
+    assert drain.approvers == ()
+    assert drain.approved_at is not None
+    assert drain.approved_at >= before
