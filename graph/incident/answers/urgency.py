@@ -16,6 +16,7 @@ from graph.incident.answers.answer_context import (
     render_unknown_names,
 )
 from graph.incident.answers.host_jobs import HostJobs, read_host_jobs
+from graph.incident.answers.next_steps import list_pending_approvals
 from graph.incident.answers.unproven import format_unproven, list_unproven
 from graph.incident.turn_result import TurnResult
 from graph.remediation.plan_steps import PARTS_BY_REMEDY, PlanStep, parse_plan
@@ -253,6 +254,9 @@ def _name_work(jobs: HostJobs) -> str:
 def _render_in_service(given: _Rendering) -> str:
     hosts = fold_host_names(given.facts.serving_hosts)
     hint = f"; say `drain {hosts}` for a card" if given.facts.drains or given.facts.hands == "now" else ""
+    pending = {fix.target for fix in list_pending_approvals(given.context)}
+    if pending.intersection(given.facts.serving_hosts):
+        hint = "; a card waits for approval"
     return f"{hosts} still takes new jobs{given.cite(given.facts.serving_hosts)}{hint}"
 
 
