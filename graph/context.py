@@ -144,7 +144,7 @@ async def find_no_other_owners(incident: str, causes: Sequence[str]) -> Mapping[
 
 @dataclass(frozen=True, slots=True)
 class ApprovalStatus:
-    """An action that waits for approval. `approvers` and `approved_by` are names; `open` while votes still count."""
+    """An action that waits for approval or was approved. `approvers` and `approved_by` are names; `open` while votes still count."""
 
     approval: str
     does: str
@@ -153,11 +153,26 @@ class ApprovalStatus:
     approved_by: tuple[str, ...] = ()
     until: datetime | None = None
     open: bool = True
+    approved_at: datetime | None = None  # when the last of `approved_by` did
 
 
 async def find_no_approvals(incident: str) -> Sequence[ApprovalStatus] | None:
     """Return None: nothing can be approved here (terminal, bench)."""
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class OnCallStatus:
+    """Who is on call by one source of the site's policy: names, or why it could not be read."""
+
+    source: str
+    people: tuple[str, ...] = ()
+    could_not: str = ""
+
+
+async def find_no_on_call() -> Sequence[OnCallStatus]:
+    """Return none: no schedule is known (terminal, bench)."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +236,10 @@ class GraphContext:
     remember: Callable[[Mapping[str, HostBaseline]], Awaitable[None]] = field(default=discard_baselines)
     # Ids of the incident's deferred remediations: not yet proposed because others go first.
     late: Callable[[str], Awaitable[frozenset[str]]] = field(default=find_no_deferred_remediations)
-    # Actions that wait for approval in an incident; None where nothing can be approved at all.
+    # Actions of an incident that wait for approval or were approved; None where nothing can be approved at all.
     decisions: Callable[[str], Awaitable[Sequence[ApprovalStatus] | None]] = field(default=find_no_approvals)
+    # Who is on call now, by each source that the policy names.
+    on_call: Callable[[], Awaitable[Sequence[OnCallStatus]]] = field(default=find_no_on_call)
     tell_every: float = 3.0  # Seconds without an answer after which people see which hosts are pending.
     # Cache by digest (`graph.incident.context`). A snapshot never changes, so losing the cache costs time only.
     recent: dict[object, object] = field(default_factory=dict, compare=False, repr=False)

@@ -317,6 +317,7 @@ KEYS = _parse_keys("""
     fabric.degraded                  | int   | host    |      | links of the leaf to other switches that run narrower or slower than they can; attrs: leaf
     sched.state                      | str   | host    |      | state the scheduler gives the node, parts joined by +; attrs: reason by since why
     sched.reason                     | str   | host    |      | reason the scheduler gives for the node's state; attrs: told (in words of Slurm itself: gpus_missing kill_task_failed not_responding batch_job_failure prolog_failed rebooted hardware_missing, or of a kubelet: not_responding runtime_down) by since
+    sched.partitions                 | list  | host    |      | partitions that Slurm counts the node to
     sched.job                        | str   | host    |      | how the scheduler ended the latest job here: COMPLETED FAILED CANCELLED PREEMPTED NODE_FAIL OUT_OF_MEMORY TIMEOUT DEADLINE RUNNING; attrs: job exit uid(of who cancelled it)
     sched.running                    | list  | host    |      | ids of the jobs that the scheduler runs on the node; attrs: users
     sched.pods                       | list  | host    |      | pods on the node, as namespace/name, but those that stay; attrs: gpus count owners

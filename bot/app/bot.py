@@ -38,14 +38,14 @@ from bot.incidents.publishing.status_messages import StatusMessages, skip_tenant
 from bot.lessons.services import build_lesson_drafter, build_lesson_services
 from bot.policy.approvals import ApprovalRights
 from bot.policy.channels import build_channel_bindings, get_incident_visibility, list_tenant_channels
-from bot.policy.on_call import OnCallSchedules
+from bot.policy.on_call import OnCallLookup, OnCallSchedules
 from bot.provider.services import build_provider_services, build_ticket_threads
 from bot.remediation.action_callbacks import IncidentFactsLoader
 from bot.remediation.action_cards import ActionCards
 from bot.remediation.action_index import ActionIndex
 from bot.remediation.action_runtime import ActionDependencies, open_action_runtime
 from bot.remediation.approval_card_data import IncidentKnowledge, build_approval_card_sources
-from bot.remediation.approval_decisions import ApprovalServices, OpenDecisionLookup
+from bot.remediation.approval_decisions import ApprovalServices, DecisionLookup
 from bot.remediation.wave_scheduler import WaitingRemediationLookup
 from bot.reports.drawing_source import DrawingSource
 from bot.reports.figures import build_bandwidth_expectation
@@ -160,7 +160,8 @@ async def run_bot(
         remember=baselines.save_baselines,
         progress=report_publisher.publish_progress,
         peek=inbox.list_waiting,
-        decisions=OpenDecisionLookup(ledger, rights),
+        decisions=DecisionLookup(ledger, rights),
+        on_call=OnCallLookup(schedules, people.get_name),
         late=WaitingRemediationLookup(action_index),
     )
     known = IncidentKnowledge(action_index.get_shown_news, load_facts)

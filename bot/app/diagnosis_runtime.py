@@ -21,7 +21,7 @@ from bot.policy.policy_file import SitePolicy
 from bot.refusal import Refusal
 from bot.settings import ENV_PREFIX, Settings
 from graph.closed_incidents import ClosedIncidentMatches, ClosedIncidentQuery
-from graph.context import ApprovalStatus, GraphContext, IncidentTimeouts, Progress, find_no_job_hosts, list_no_mistakes
+from graph.context import ApprovalStatus, GraphContext, IncidentTimeouts, OnCallStatus, Progress, find_no_job_hosts, list_no_mistakes
 from graph.engine.peer_differences import HostBaseline
 from graph.engine.stale_facts import ProvenRemedyRun
 from graph.extraction.uploaded_text import IsolatedTextReader
@@ -70,6 +70,7 @@ class IncidentCallbacks(TypedDict, total=False):
     progress: Callable[[Progress], Awaitable[None]]
     peek: Callable[[str], Awaitable[Sequence[InboxItem]]]
     decisions: Callable[[str], Awaitable[Sequence[ApprovalStatus] | None]]
+    on_call: Callable[[], Awaitable[Sequence[OnCallStatus]]]
     late: Callable[[str], Awaitable[frozenset[str]]]
 
 

@@ -25,7 +25,7 @@ from bot.policy.channels import Person
 from bot.refusal import Refusal
 from bot.remediation.action_index import ActionIndex
 from bot.remediation.action_runtime import ActionDependencies, ActionRuntime, open_action_runtime
-from bot.remediation.approval_decisions import OpenDecisionLookup
+from bot.remediation.approval_decisions import DecisionLookup
 from bot.remediation.cards import action_text
 from bot.remediation.cards.card_parts import format_approval_count
 from bot.settings import Settings
@@ -331,7 +331,7 @@ async def open_approval_session(
             ledger = await open_ledger(own, store, inventory, clock)
             rights = ApprovalRights(people, inventory, own.approvers, inbox.get_origin)
             index = ActionIndex(store.redis, clock)
-            lookups = IncidentCallbacks(decisions=OpenDecisionLookup(ledger, rights), treated=index.list_treatments)
+            lookups = IncidentCallbacks(decisions=DecisionLookup(ledger, rights), treated=index.list_treatments)
             thread = LocalThread(runtime, wait, origin=origin, callbacks=lookups)
             needs = ActionDependencies(
                 own,

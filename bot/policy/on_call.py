@@ -8,7 +8,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ import aiohttp
 
 from bot.policy.approvals import OnCallSource
 from bot.refusal import Refusal
+from graph.context import OnCallStatus
 from tools.clock import Clock
 
 MAX_RESPONSE_BYTES: Final = 64 * 1024
@@ -124,3 +125,21 @@ class OnCallSchedules:
         parse_on_call(text, self.clock.now())
         self._known[name] = (self.seconds(), text)
         return text
+
+
+@dataclass(frozen=True, slots=True)
+class OnCallLookup:
+    """Returns who is on call by each source, with names. A source that cannot be read says why."""
+
+    schedules: OnCallSchedules
+    get_name: Callable[[str], Awaitable[str]]
+
+    async def __call__(self) -> Sequence[OnCallStatus]:
+        return [await self._read_source(name) for name in self.schedules.sources]
+
+    async def _read_source(self, name: str) -> OnCallStatus:
+        try:
+            users = await self.schedules.list_on_call(name)
+        except Refusal as why:
+            return OnCallStatus(name, could_not=str(why))
+        return OnCallStatus(name, tuple([await self.get_name(user) or user for user in sorted(users)]))

@@ -55,7 +55,16 @@ LESSON_ROLES: Final = frozenset({PersonRole.APPROVER, PersonRole.ADMIN, PersonRo
 _CUSTOMER_INTENTS: Final = frozenset(
     {
         *(Intent.NEW_FACTS, Intent.RECHECK, Intent.STILL_BROKEN, Intent.REOPEN, Intent.FIXED, Intent.CLOSE),
-        *(Intent.HAND_OFF, Intent.STATUS, Intent.WHAT_NOW, Intent.SUMMARY, Intent.REPORT, Intent.SAFE_TO, Intent.WHO_IS_ON_IT),
+        *(
+            Intent.HAND_OFF,
+            Intent.STATUS,
+            Intent.WHAT_NOW,
+            Intent.SUMMARY,
+            Intent.REPORT,
+            Intent.SAFE_TO,
+            Intent.WHO_IS_ON_IT,
+            Intent.PAGE_OR_WAIT,
+        ),
         *(Intent.EXPLAIN, Intent.WHY_NOT, Intent.HOST_STATE, Intent.GROUP_STATE, Intent.COMPARE, Intent.HELP, Intent.META),
     }
 )

@@ -6,6 +6,7 @@ ledger and wakes the worker. People are `TEAM:USER`, as Slack's own payload name
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from bot.policy.approvals import ApprovalRights
@@ -30,34 +31,43 @@ from tools.ledger.headroom import BrakeHeadroom, compute_headroom
 from tools.ledger.ledger import Ledger
 from tools.ledger.manual_brakes import LedgerBrakes
 from tools.ledger.reader import LedgerReader
-from tools.ledger.record import ActionRecord, VoteResult, list_requesters
+from tools.ledger.record import ActionRecord, Vote, VoteResult, list_requesters
 from tools.ledger.refusals import NotAnApprover, NotFound, NotOpen, Refused, WrongDigest
 from tools.ledger.states import State, Transition
 from tools.transport import Transport
 
 MAX_NAMED_APPROVERS = 12
+MAX_APPROVED = 5  # newest approved actions of an incident
 VoteVerdict = Literal["approve", "deny"]
 CANNOT_PROPOSE_TEXT = "It cannot be proposed now"
 
 
 @dataclass(frozen=True, slots=True)
-class OpenDecisionLookup:
-    """Returns the pending actions of an incident."""
+class DecisionLookup:
+    """Returns the pending and the approved actions of an incident."""
 
     ledger: LedgerReader
     rights: ApprovalRights
 
     async def __call__(self, incident: str) -> Sequence[ApprovalStatus]:
-        pending = [record for record in await self.ledger.list_incident_records(incident) if record.state is State.PENDING]
-        return [await _build_decision(record, self.rights) for record in pending]
+        records = await self.ledger.list_incident_records(incident)
+        pending = [record for record in records if record.state is State.PENDING]
+        approved = [record for record in records if record.state is not State.PENDING and _list_approvals(record)]
+        return [await _build_decision(record, self.rights) for record in (*pending, *approved[-MAX_APPROVED:])]
+
+
+def _list_approvals(record: ActionRecord) -> list[Vote]:
+    return [vote for vote in record.votes if vote.verdict == "approve"]
 
 
 async def _build_decision(record: ActionRecord, rights: ApprovalRights) -> ApprovalStatus:
-    eligible = sorted(record.terms.approvers - list_requesters(record.action))
+    is_pending = record.state is State.PENDING
+    eligible = sorted(record.terms.approvers - list_requesters(record.action)) if is_pending else []
     names = [await rights.get_person_name(person) for person in eligible[:MAX_NAMED_APPROVERS]]
     if len(eligible) > MAX_NAMED_APPROVERS:
         names.append(f"{len(eligible) - MAX_NAMED_APPROVERS} more")
-    approved_by = dict.fromkeys(vote.voter for vote in record.votes if vote.verdict == "approve")
+    approvals = _list_approvals(record)
+    approved_by = dict.fromkeys(vote.voter for vote in approvals)
     return ApprovalStatus(
         approval=record.approval,
         does=describe_action(record.action),
@@ -65,6 +75,8 @@ async def _build_decision(record: ActionRecord, rights: ApprovalRights) -> Appro
         quorum=record.terms.quorum,
         approved_by=tuple([await rights.get_person_name(person) for person in approved_by]),
         until=record.decide_by,
+        open=is_pending,
+        approved_at=max((datetime.fromisoformat(vote.at) for vote in approvals), default=None),
     )
 
 

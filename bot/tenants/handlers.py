@@ -49,6 +49,7 @@ TENANT_INTENTS: Final[Mapping[Intent, Intent]] = {
     Intent.STATUS: Intent.STATUS,
     Intent.SAFE_TO: Intent.STATUS,
     Intent.WHO_IS_ON_IT: Intent.STATUS,
+    Intent.PAGE_OR_WAIT: Intent.STATUS,
     Intent.WHAT_NOW: Intent.STATUS,
     Intent.SUMMARY: Intent.STATUS,
 }

@@ -29,6 +29,9 @@ class Intent(StrEnum):
     WHO_IS_ON_IT = "who_is_on_it"
     ACTION_DETAIL = "action_detail"
     FACT_DETAIL = "fact_detail"
+    JOBS_ON_HOST = "jobs_on_host"
+    HOST_IDENTITY = "host_identity"
+    PAGE_OR_WAIT = "page_or_wait"
     TAKE = "take"
     ASSIGN = "assign"
     WAITS = "waits"
@@ -86,9 +89,12 @@ INTENTS: Final[Mapping[Intent, IntentRow]] = {
     Intent.WHAT_NOW:        IntentRow("what should I do now?", "the next step"),
     Intent.ON_APPROVE:      IntentRow("what happens if I approve?", "what would run, where, and how it is proved"),
     Intent.WHO_MAY_APPROVE: IntentRow("who may approve?", "the approvers, and how many it takes"),
-    Intent.WHO_IS_ON_IT:    IntentRow("who is on it?", "who took this incident"),
+    Intent.WHO_IS_ON_IT:    IntentRow("who is on it?", "who took this incident, who has to act, and who is on call"),
     Intent.ACTION_DETAIL:   IntentRow("how long will the reboot take?", "of a fix: its command, files, duration, reach, risk and undo"),
     Intent.FACT_DETAIL:     IntentRow("how far off is the clock?", "a number or name that was read, with host, check and time"),
+    Intent.JOBS_ON_HOST:    IntentRow("which jobs run on gpu-002?", "the jobs on a host, and whose they are"),
+    Intent.HOST_IDENTITY:   IntentRow("serial number of gpu-002?", "what a machine is: model, serials, slot, rack, switch, driver, scheduler state, owner"),
+    Intent.PAGE_OR_WAIT:    IntentRow("page someone or wait?", "how urgent it is, and whether it needs hands on site or a new part"),
     Intent.TAKE:            IntentRow("I take it", "note you as the one who is on it"),
     Intent.ASSIGN:          IntentRow("assign it to @name", "note somebody else"),
     Intent.WAITS:           IntentRow("waiting for the vendor", "note that whoever has the ticket waits for others"),

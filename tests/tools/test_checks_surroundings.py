@@ -152,8 +152,21 @@ def test_slurm_says_state_and_reason_in_each_of_its_forms() -> None:
     assert values(read("sched", samples.NODE)) == {
         ("sched.state", None): "ALLOCATED+DRAIN+NOT_RESPONDING",
         ("sched.reason", None): "maintenance CHG-204",
+        ("sched.partitions", None): ["gpu"],
     }
     assert values(read("sched", samples.NODE_JSON)) == {("sched.state", None): "IDLE+DRAIN", ("sched.reason", None): "planned work"}
+
+
+def test_the_partitions_of_a_node_are_read_in_both_forms() -> None:
+    (named,) = [
+        fact for fact in read("sched", "NodeName=n1 State=IDLE Partitions=train,debug Weight=1\n") if fact.key == "sched.partitions"
+    ]
+    (listed,) = [
+        fact
+        for fact in read("sched", '{"nodes": [{"name": "n1", "state": ["IDLE"], "partitions": ["train", "debug"]}]}')
+        if fact.key == "sched.partitions"
+    ]
+    assert named.value == listed.value == ["train", "debug"]
 
 
 def test_the_latest_job_counts() -> None:

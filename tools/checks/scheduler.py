@@ -18,10 +18,11 @@ from tools.fact import Fact, Status, build_unobserved_fact
 CHECK = "sched"
 _STATE_PATTERN = re.compile(r"\bState=([A-Z_]{2,24}[*~#!%$@^-]?(?:\+[A-Z_]{2,24}){0,6})")
 _REASON_PATTERN = re.compile(r"\bReason=(.{1,400}?)(?: \[([^\]@\n]{1,64})@([^\]\n]{1,40})\])?\s*$", re.MULTILINE)
+_PARTITIONS_PATTERN = re.compile(r"\bPartitions=([A-Za-z0-9_.,-]{1,200})")
 _UNKNOWN_PATTERN = re.compile(r"Node \S{1,80} not found|Invalid node name")
 _RUNNING_JOB_PATTERN = re.compile(r"(\d{1,12}),([A-Z_]{2,20}),([A-Za-z0-9_][\w.@$-]{0,63})\s*$")
 NODE_HOLDING_STATES = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING", "STOPPED"})
-MAX_JOBS = 64
+MAX_JOBS, MAX_PARTITIONS = 64, 16
 # The controller rejects this host's credential.
 _REJECTED_PATTERN = re.compile(r".{0,120}(?:Zero Bytes were transmitted or received|Invalid authentication credential)")
 _NO_ACCOUNTS_PATTERN = re.compile(r"accounting storage is disabled", re.IGNORECASE)
@@ -77,9 +78,9 @@ def parse_node(text: str) -> Sequence[Fact]:
     if "*" in state[1]:
         words.append("NOT_RESPONDING")
     reason = _REASON_PATTERN.search(text)
-    if reason is None:
-        return _build_node_facts(words, "")
-    return _build_node_facts(words, reason[1], reason[2] or "", reason[3] or "")
+    partitions = _PARTITIONS_PATTERN.search(text)
+    facts = _build_node_facts(words, reason[1], reason[2] or "", reason[3] or "") if reason else _build_node_facts(words, "")
+    return [*facts, *_build_partition_facts(partitions[1].split(",") if partitions else [])]
 
 
 def _build_error_facts(text: str) -> list[Fact]:
@@ -111,7 +112,14 @@ def _parse_json_node(text: str) -> list[Fact]:
     if not words or not all(re.fullmatch(r"[A-Z_]{2,24}", word) for word in words):
         raise Unreadable("expected a node with its state")
     since = _format_timestamp(node.get("reason_changed_at"))
-    return _build_node_facts(words, str(node.get("reason") or ""), str(node.get("reason_set_by_user") or ""), since)
+    facts = _build_node_facts(words, str(node.get("reason") or ""), str(node.get("reason_set_by_user") or ""), since)
+    partitions = node.get("partitions")
+    return [*facts, *_build_partition_facts([str(name)[:64] for name in partitions] if isinstance(partitions, list) else [])]
+
+
+def _build_partition_facts(partitions: Sequence[str]) -> list[Fact]:
+    names = [name for name in partitions if name][:MAX_PARTITIONS]
+    return [Fact(CHECK, "sched.partitions", names, line=f"Partitions={','.join(names)}")] if names else []
 
 
 def _format_timestamp(timestamp: Any) -> str:
@@ -194,7 +202,16 @@ CHECKS = (
             Format("squeue", is_running_jobs, parse_running_jobs),
             Format("sacct without accounts", lambda text: bool(_NO_ACCOUNTS_PATTERN.search(text[:400])), parse_no_accounting),
         ),
-        establishes=("sched.state", "sched.reason", "sched.job", "sched.running", "sched.pods", "sched.gpus", "base.answer"),
+        establishes=(
+            "sched.state",
+            "sched.reason",
+            "sched.job",
+            "sched.partitions",
+            "sched.running",
+            "sched.pods",
+            "sched.gpus",
+            "base.answer",
+        ),
         seconds=2.0,
         damage="ignore",
         without="sched.state",

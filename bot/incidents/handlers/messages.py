@@ -54,6 +54,7 @@ INCIDENT_INTENTS: Final = frozenset(
         Intent.WHO_MAY_APPROVE,
         Intent.WHO_IS_ON_IT,
         Intent.ACTION_DETAIL,
+        Intent.PAGE_OR_WAIT,
         Intent.TAKE,
         Intent.ASSIGN,
         Intent.WAITS,

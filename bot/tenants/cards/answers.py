@@ -32,6 +32,8 @@ ANSWER_BY_INTENT: Final[Mapping[Intent, AnswerKind]] = {
     Intent.ASSIGN: "ours",
     Intent.ACTION_DETAIL: "ours",
     Intent.FACT_DETAIL: "inside",
+    Intent.JOBS_ON_HOST: "inside",
+    Intent.HOST_IDENTITY: "inside",
     Intent.WAITS: "inside",
     Intent.SHOW_OUTPUT: "inside",
     Intent.SHOW_PICTURE: "inside",

@@ -18,7 +18,7 @@ from graph.incident.host_findings import UNREACHED_KEYS, find_unreached_hosts, p
 from graph.incident.lifecycle import TurnEvent, get_next_lifecycle
 from graph.incident.turn_result import TurnResult
 from graph.report import AttachedChart, AttachedOutput
-from graph.state import Evidence, HandoffTicket, Hypothesis
+from graph.state import SIDE_KEY, TENANT_SIDE, Evidence, HandoffTicket, Hypothesis
 from kb.redact import show_invisible
 from tools.fact import Fact
 from tools.inventory.host_ranges import fold_host_names
@@ -59,6 +59,13 @@ class AnswerContext:
     @property
     def current_time(self) -> datetime:
         return self.graph_context.clock.now()
+
+    @property
+    def is_read_by_tenant(self) -> bool:
+        """Whether the requester is on the tenant's side, who learns no names of other people."""
+        origin = self.incident.origin
+        is_tenant_place = origin is not None and bool(origin.tenant) and origin.kind != "alert" and not (origin.customer or origin.ticket)
+        return is_tenant_place or self.incident.item.data.get(SIDE_KEY) == TENANT_SIDE
 
     def get_title(self, label: str) -> str:
         return self.assessment.reference.taxonomy.get_title(label)

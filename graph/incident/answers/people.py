@@ -1,16 +1,24 @@
 """Answer who owns the incident and who may approve. Names are never mentions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from graph.context import ApprovalStatus
-from graph.incident.answers.answer_context import AnswerContext, build_answer
+from graph.incident.answers.answer_context import AnswerContext, build_answer, clean_text, render_citation
 from graph.incident.turn_result import TurnResult
 from graph.remediation.outcomes import format_current_step
 from graph.state import Remediation
+from kb.taxonomy.taxonomy import Owner
 from tools.inventory.host_ranges import fold_host_names
 
 MAX_APPROVALS = 3
 MAX_APPROVERS = 8
+MAX_SCHEDULES = 3
+ACTING_PARTIES: Final[Mapping[Owner, str]] = {
+    "customer": "the job's owner",
+    "provider": "the people who run these machines",
+    "vendor": "the vendor, through the people who run these machines",
+}
 NO_OWNER_TEXT = "Nobody is on it. Say “I take it”, or “assign it to @name”."
 
 
@@ -21,11 +29,34 @@ def get_owner(context: AnswerContext) -> str:
 
 
 async def answer_owner(context: AnswerContext) -> TurnResult:
-    """Answer with the owner and the pending approvals."""
+    """Answer with the owner, the pending approvals, who has to act by the cause, and who is on call."""
     owner = get_owner(context)
     waiting_remediations = _list_waiting_remediations(context)
     approvals_text = f"Waiting for approval: {render_pending_approvals(waiting_remediations)}." if waiting_remediations else ""
-    return build_answer(context, [f"{owner} is on it." if owner else NO_OWNER_TEXT, approvals_text])
+    lines = [f"{owner} is on it." if owner else NO_OWNER_TEXT, approvals_text, _render_acting_party(context)]
+    return build_answer(context, [*lines, *await _render_on_call(context)])
+
+
+def _render_acting_party(context: AnswerContext) -> str:
+    """Return who has to act on the first cause by the taxonomy."""
+    if not context.root_causes:
+        return ""
+    cause = context.root_causes[0]
+    leaf = context.assessment.reference.taxonomy.get_leaf(cause.label)
+    return f"To act: {ACTING_PARTIES[leaf.owner]}, by the cause: {leaf.title}{render_citation(cause)}."
+
+
+async def _render_on_call(context: AnswerContext) -> list[str]:
+    if context.is_read_by_tenant:
+        return []
+    sources = await context.graph_context.on_call()
+    lines = [
+        f"On call by {clean_text(source.source, 40)}: {', '.join(source.people[:MAX_APPROVERS]) or 'no person is named'} (read just now)."
+        if not source.could_not
+        else f"I could not look who is on call by {clean_text(source.source, 40)}: {clean_text(source.could_not, 80)}."
+        for source in sources[:MAX_SCHEDULES]
+    ]
+    return lines if sources else ["I do not know who is on call; `on_call` of the site's policy would tell it."]
 
 
 async def take_incident(context: AnswerContext) -> TurnResult:
@@ -72,14 +103,22 @@ async def answer_approvers(context: AnswerContext) -> TurnResult:
     if approvals is None:
         waiting_remediations = _list_waiting_remediations(context)
         pending_text = f"Waiting for approval: {render_pending_approvals(waiting_remediations)}. " if waiting_remediations else ""
-        return build_answer(
-            context,
-            [f"{pending_text}Nobody can approve here: approvers do it in Slack, with the button on the card."],
-        )
+        drains = [
+            f"Approved: the drain of {fix.target}, by {fix.drained_by}{f' at {fix.drained_at:%Y-%m-%d %H:%M} UTC' if fix.drained_at else ''}."
+            for fix in context.incident.remediations
+            if fix.drained_by
+        ]
+        here = f"{pending_text}Nobody can approve here: approvers do it in Slack, with the button on the card."
+        return build_answer(context, [here, *drains[:MAX_APPROVALS]])
     pending = [approval for approval in approvals if approval.open]
-    if not pending:
-        return build_answer(context, ["Nothing is waiting for approval."])
-    return build_answer(context, [line for approval in pending[:MAX_APPROVALS] for line in render_approval_status(approval)])
+    approved = [_render_approved(approval) for approval in approvals if not approval.open and approval.approved_by]
+    pending_lines = [line for approval in pending[:MAX_APPROVALS] for line in render_approval_status(approval)]
+    return build_answer(context, [*(pending_lines or ["Nothing is waiting for approval."]), *approved[-MAX_APPROVALS:]])
+
+
+def _render_approved(approval: ApprovalStatus) -> str:
+    at = f" at {approval.approved_at:%Y-%m-%d %H:%M} UTC" if approval.approved_at else ""
+    return f"Approved: {approval.does}, by {', '.join(approval.approved_by)}{at}."
 
 
 def render_approval_status(approval: ApprovalStatus) -> list[str]:

@@ -14,6 +14,8 @@ from graph.incident.answers import (
     fact_details,
     history,
     host_comparison,
+    host_identity,
+    host_jobs,
     hosts,
     magnitudes,
     next_steps,
@@ -23,6 +25,7 @@ from graph.incident.answers import (
     remedy_requests,
     safety,
     summaries,
+    urgency,
 )
 from graph.incident.answers.answer_context import AnswerContext
 from graph.incident.answers.item_answers import HANDLERS_BY_KIND, answer_unknown_names
@@ -50,6 +53,9 @@ HANDLERS_BY_INTENT: Final[Mapping[Intent, AnswerHandler]] = {
     Intent.WHO_IS_ON_IT: people.answer_owner,
     Intent.ACTION_DETAIL: action_details.answer_action_detail,
     Intent.FACT_DETAIL: fact_details.answer_fact_detail,
+    Intent.JOBS_ON_HOST: host_jobs.answer_jobs_on_host,
+    Intent.HOST_IDENTITY: host_identity.answer_host_identity,
+    Intent.PAGE_OR_WAIT: urgency.answer_page_or_wait,
     Intent.TAKE: people.take_incident,
     Intent.ASSIGN: people.assign_incident,
     Intent.WAITS: people.mark_waiting,

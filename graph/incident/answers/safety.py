@@ -35,6 +35,7 @@ UNSURE_PREFIX = "I cannot tell"
 FAILS_AGAIN_PREFIX = "No, it would fail again:"
 # beginning of an answer to a question that was not fully understood
 NO_VERDICT_PREFIX = "I cannot say yes or no to that. What I know:"
+RETURN_REMEDY = "resume_node"  # returning a node is asked as its use is
 MAX_TEXT_CHARS = 400  # characters of a message searched for a job
 _JOB_PATTERN = re.compile(r"\b(?:jobs?|runs?|rerun|restart\w*|resubmit\w*|submit|launch|relaunch|start|resume|train\w*)\b", re.IGNORECASE)
 MAX_READING_AGE_SECONDS = 1800.0  # an older reading does not show that something is safe
@@ -43,7 +44,7 @@ MAX_READING_AGE_SECONDS = 1800.0  # an older reading does not show that somethin
 async def answer_is_safe(context: AnswerContext) -> TurnResult:
     """Answer whether to use the hosts, or to change them by the remedy named."""
     target_hosts = resolve_target_hosts(context)
-    if context.message.remedy in REMEDIES:
+    if context.message.remedy in REMEDIES and context.message.remedy != RETURN_REMEDY:
         return _answer_change(context, REMEDIES[context.message.remedy], target_hosts.hosts)
     hosts = target_hosts.hosts if target_hosts.named else context.incident.hosts or context.observed_hosts
     if not hosts:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.policy.approvals import CHANNEL_SET, NOBODY_SET, ApproverSet, ApproverTable, OnCallSource, SetRule, compute_policy_hash
-from bot.policy.on_call import CACHE_SECONDS, MAX_RESPONSE_BYTES, OnCallSchedules, OnCallUnknown, fetch_url, parse_on_call
+from bot.policy.on_call import CACHE_SECONDS, MAX_RESPONSE_BYTES, OnCallLookup, OnCallSchedules, OnCallUnknown, fetch_url, parse_on_call
 from bot.policy.policy_file import BadPolicy, format_policy, load_policy
 from bot.refusal import Refusal
 from tests.support.clock import T0, SetClock
@@ -178,6 +178,17 @@ async def test_a_missing_schedule_file_is_unobserved(tmp_path: Path) -> None:
     assert await schedule.list_on_call("file") == {"U3"}
     with pytest.raises(OnCallUnknown):
         await schedule.list_on_call("nobody")
+
+
+async def test_who_is_on_call_is_looked_up_by_name_and_an_unreadable_source_says_why(tmp_path: Path) -> None:
+    async def get_name(user: str) -> str:
+        return {"U1": "Anton"}.get(user, "")
+
+    web, group, file = await OnCallLookup(schedules(Answers(), SetClock(), tmp_path / "none.json"), get_name)()
+    assert (web.source, web.people, web.could_not) == ("web", ("Anton",), "")
+    assert group.people == ("U9",)
+    assert file.people == ()
+    assert "cannot be read" in file.could_not
 
 
 async def test_a_webhook_is_bounded_and_not_followed_elsewhere() -> None:

@@ -8,7 +8,7 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from bot.remediation.approval_decisions import OpenDecisionLookup
+from bot.remediation.approval_decisions import DecisionLookup
 from graph.dialogue.intents import Intent
 from graph.dialogue.said import ParsedMessage
 from graph.incident.answers.remedy_requests import NO_CARD_PREFIX
@@ -118,8 +118,21 @@ async def test_a_node_that_we_hold_is_asked_back_in_words_and_looked_at_first(st
 async def test_who_may_decide_is_told_by_name_with_how_many_and_until_when(store: Redis) -> None:
     office = Office(store, site())
     incident = await office.mention()
-    (one,) = await OpenDecisionLookup(office.ledger, office.rights)(incident)
+    (one,) = await DecisionLookup(office.ledger, office.rights)(incident)
     assert (one.approvers, one.quorum, one.approved_by) == (("ANN", "BOB", "CID"), 1, ())
     assert one.does.startswith("Drain n1")
     assert one.until is not None
     assert one.until - office.clock.now() <= timedelta(minutes=15)
+
+
+async def test_who_approved_is_told_by_name_and_time_after_the_decision(store: Redis) -> None:
+    office = Office(store, site())
+    incident = await office.mention()
+    before = office.clock.now()
+    await office.approve(incident, "drain_node")
+    (drain,) = [row for row in await DecisionLookup(office.ledger, office.rights)(incident) if not row.open]
+    assert drain.does.startswith("Drain n1")
+    assert drain.approved_by
+    assert drain.approvers == ()
+    assert drain.approved_at is not None
+    assert drain.approved_at >= before
