@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Literal
 
+from graph.incident.answers.action_details import list_pending_approvals
 from graph.incident.answers.answer_context import (
     AnswerContext,
     build_answer,
@@ -16,7 +17,6 @@ from graph.incident.answers.answer_context import (
     render_unknown_names,
 )
 from graph.incident.answers.host_jobs import HostJobs, read_host_jobs
-from graph.incident.answers.next_steps import list_pending_approvals
 from graph.incident.answers.unproven import format_unproven, list_unproven
 from graph.incident.turn_result import TurnResult
 from graph.remediation.plan_steps import PARTS_BY_REMEDY, PlanStep, parse_plan
