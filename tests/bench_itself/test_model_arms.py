@@ -9,6 +9,7 @@ import pytest
 from graph.model.endpoint import EndpointFailure
 from tests.bench.aidai.arm import CATEGORY_CHECKS, AidAI
 from tests.bench.arms.arm import NotRun
+from tests.bench.arms.check_agent import CheckAgent
 from tests.bench.arms.free_agent import FreeAgent
 from tests.bench.arms.model_arms import EverythingAndAsk, OneShot, RetrieveAndAsk
 from tests.bench.arms.rule_arms import Product
@@ -164,13 +165,15 @@ async def test_without_a_line_an_arm_is_not_run() -> None:
     from deploy.sandbox.cluster.cases.reader import parse_case
     from tests.bench.run.setup import stand
 
-    for arm in (OneShot(), RetrieveAndAsk(), EverythingAndAsk(), AidAI(), FreeAgent(), Product(model=True)):
+    for arm in (OneShot(), RetrieveAndAsk(), EverythingAndAsk(), AidAI(), FreeAgent(), CheckAgent(), Product(model=True)):
         async with stand(parse_case(easy("S10")), everything()) as ready:
             with pytest.raises(NotRun, match="no model"):
                 await arm.solve(ready.stage)
 
 
-@pytest.mark.parametrize("arm", [OneShot(), RetrieveAndAsk(), EverythingAndAsk(), AidAI(), FreeAgent()], ids=lambda arm: type(arm).__name__)
+@pytest.mark.parametrize(
+    "arm", [OneShot(), RetrieveAndAsk(), EverythingAndAsk(), AidAI(), FreeAgent(), CheckAgent()], ids=lambda arm: type(arm).__name__
+)
 async def test_a_model_that_does_not_answer_is_no_result(arm: Any) -> None:
     with pytest.raises(ModelFailed, match="gone"):
         await solve(arm, easy("S10"), FakeModel(lambda *_: EndpointFailure("the endpoint is gone")))

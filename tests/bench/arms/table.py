@@ -9,6 +9,7 @@ from tests.bench.arms import model_arms as models
 from tests.bench.arms import rule_arms as rules
 from tests.bench.arms.ablations import ABLATIONS, Ablated
 from tests.bench.arms.arm import Arm
+from tests.bench.arms.check_agent import CheckAgent
 from tests.bench.arms.external import is_outside, maker
 from tests.bench.arms.free_agent import FreeAgent
 from tests.bench.arms.two_models import Liar, Sage, With
@@ -39,6 +40,7 @@ BASELINES: Mapping[str, Row] = {
     "B5": Row("taxonomy walk, one check at a time", rules.TaxonomyOnly),
     "B6": Row("AidAI's algorithm: history, walk, forgets between siblings", AidAI, model=True),
     "B7": Row("free agent with a shell", FreeAgent, model=True),
+    "B7c": Row("plain tool loop with RackMedic's checks", CheckAgent, model=True),
     "B8": Row("RackMedic without a model", rules.Product),
     "B9": Row("RackMedic with a model", partial(rules.Product, model=True), model=True),
     "B10": Row("oracle with state access", rules.Oracle, sees_cluster=True, looks=False),
