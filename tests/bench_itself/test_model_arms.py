@@ -220,6 +220,18 @@ async def test_what_a_free_agent_may_not_run_is_refused_and_writes_are_counted()
     assert done.answer.cost.calls == 8
 
 
+async def test_a_tool_loop_sees_the_facts_of_the_checks_it_chooses_and_of_no_others() -> None:
+    host = easy("G07")["faults"][0]["node"]
+    steps = [{"do": "look", "check": check, "hosts": [host], "labels": []} for check in ("dmesg", "rm -rf /")]
+    answer = {"do": "answer", "check": "", "hosts": [host], "labels": [OFF_BUS]}
+    model = script(*steps, answer)
+    done = await solve(CheckAgent(), easy("G07"), model)
+    assert (done.answer.labels, done.answer.hosts) == ((OFF_BUS,), (host,))
+    assert "kernel.xid=79" in model.asked[1][1]
+    assert "there is no such check" in model.asked[2][1]
+    assert (done.answer.cost.calls, done.answer.cost.checks, done.unsafe) == (3, 1, 0)
+
+
 async def test_a_free_agent_that_never_answers_abstains() -> None:
     host = easy("G07")["nodes"][0]
     done = await solve(FreeAgent(steps=3), easy("G07"), script(*[_run(host, "uname -r")] * 3))
