@@ -33,6 +33,7 @@ from tools.remedies import REMEDIES
 PHRASES_FOLDER: Final = Path(__file__).parent / "phrases"
 PLAIN_FROM = 15  # A word that also calls a person is known if so many phrases have it in lower case.
 COMMON_FROM = 3  # A word of so many phrases is known, and corrected into no other.
+MIN_WEIGHT = 2  # Of 127; smaller weights become zero, which keeps the file small.
 INVERSE_REGULARISATION, MAX_ITERATIONS, TOLERANCE = 10.0, 300, 1e-4
 MAX_FRAMED_WORDS = 6  # A phrase of so many words is trained with words around it besides.
 _NOW: Final = datetime(2026, 5, 20, 8, 17, tzinfo=UTC)
@@ -144,7 +145,7 @@ def build_training_vocabulary() -> Vocabulary:
 def compute_digest() -> str:
     """Return the digest of all phrases and settings."""
     settings = (
-        BUCKETS, COMMON_FROM, PLAIN_FROM, INVERSE_REGULARISATION, MAX_ITERATIONS, TOLERANCE, MAX_FRAMED_WORDS, _NAMES, _FRAMES, _FACTS, sorted(_NO_REQUESTS)
+        BUCKETS, COMMON_FROM, PLAIN_FROM, INVERSE_REGULARISATION, MAX_ITERATIONS, TOLERANCE, MIN_WEIGHT, MAX_FRAMED_WORDS, _NAMES, _FRAMES, _FACTS, sorted(_NO_REQUESTS)
     )  # fmt: skip
     paths = sorted(PHRASES_FOLDER.glob("*/*.yaml"))
     files = [f"{path.parent.name}/{path.name}".encode() + b"\0" + path.read_bytes() for path in paths]
@@ -239,9 +240,11 @@ def train(texts: Sequence[LabelledText], features: Any, *, balanced: bool = Fals
     )
     model.fit(features, [row.label for row in texts])
     scales = np.abs(model.coef_).max(axis=1) / 127
+    weights = np.rint(model.coef_ / scales[:, None]).astype(np.int8).T
+    weights[np.abs(weights) < MIN_WEIGHT] = 0
     return {
         "labels": np.array([str(name) for name in model.classes_]),
-        "weights": np.rint(model.coef_ / scales[:, None]).astype(np.int8).T,
+        "weights": weights,
         "scales": scales.astype(np.float32),
         "biases": model.intercept_.astype(np.float32),
         "digest": np.array(compute_digest()),
