@@ -66,6 +66,7 @@ def bench_run(
     cases: Annotated[Path | None, typer.Option("--cases", metavar="DIR", help="Case files instead of generated ones.")] = None,
     layer: Annotated[str, typer.Option(help="easy, hard, composite, unseen, control, several with commas, or all.")] = "all",
     n: Annotated[int | None, typer.Option("--n", min=1, help="Cases of each layer; default: the layer's own size.")] = None,
+    draw: Annotated[int | None, typer.Option(min=1, help="So many cases of each layer instead, drawn by the seed.")] = None,
     arms: Annotated[
         str, typer.Option(help="Names with commas, `free` (without a model), `parts` (B8 without each part), or `all`.")
     ] = "free",
@@ -88,6 +89,7 @@ def bench_run(
         out=out,
         cases=cases,
         layer=layer,
+        draw=draw,
         n=n,
         arms=arms,
         seed=seed,

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import platform
+import random
 import secrets
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -43,12 +44,16 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Options of `bench run`. `layer`: one, several with commas, or `all`; `cases`: a folder of files instead."""
+    """Options of `bench run`. `layer`: one, several with commas, or `all`; `cases`: a folder of files instead.
+
+    `draw`: so many cases of each layer, drawn by the seed; `n`: the first ones.
+    """
 
     out: Path
     cases: Path | None = None
     layer: str = ""
     n: int | None = None
+    draw: int | None = None
     arms: str = "free"
     seed: str = "1"
     seed_file: Path | None = None
@@ -179,7 +184,18 @@ def _generated(wanted: Wanted, seed: str, split: str) -> list[Mapping[str, Any]]
     unknown = [layer for layer in layers if layer not in there]
     if unknown:
         raise Refusal(f"--layer: there is no {', '.join(unknown)}; there are {', '.join(there)} and `all`", 2)
-    return [raw for layer in layers for raw in (wild_cases(wanted.n) if layer == WRITTEN else cases(layer, seed, wanted.n, split))]
+    by_layer = {layer: list(wild_cases(wanted.n) if layer == WRITTEN else cases(layer, seed, wanted.n, split)) for layer in layers}
+    drawn = by_layer if wanted.draw is None else draw_sample(by_layer, wanted.draw, seed)
+    return [raw for layer in layers for raw in drawn[layer]]
+
+
+def draw_sample(by_layer: Mapping[str, Sequence[Mapping[str, Any]]], size: int, seed: str) -> dict[str, list[Mapping[str, Any]]]:
+    """Draw `size` cases of each layer by the seed, in the order of their ids; a smaller layer is taken whole."""
+    roll = random.Random(seed)
+    return {
+        layer: sorted(roll.sample(list(raws), min(size, len(raws))), key=lambda raw: str(raw["id"]))
+        for layer, raws in sorted(by_layer.items(), reverse=True)
+    }
 
 
 def lint(folder: Path, say: Say) -> int:

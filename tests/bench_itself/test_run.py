@@ -14,7 +14,7 @@ from bot.cli.main import app
 from bot.refusal import Refusal
 from bot.settings import ENV_PREFIX, load_settings
 from tests.bench.case_files.generate import cases
-from tests.bench.cli import SEAL, Wanted, access, lint, new_case, read_results, run_bench, write_report
+from tests.bench.cli import SEAL, Wanted, access, draw_sample, lint, new_case, read_results, run_bench, write_report
 from tests.bench.gates import DIFFICULTY
 from tests.bench.report import document
 from tests.bench.report.hardest import hardest
@@ -249,3 +249,11 @@ def test_the_command_line_runs_reports_and_lints(tmp_path: Path) -> None:
 
 def _timeless(arms: dict[str, Any]) -> dict[str, Any]:
     return {name: {key: value for key, value in row.items() if not key.startswith("wall")} for name, row in arms.items()}
+
+
+def test_a_sample_is_drawn_from_each_layer_by_the_seed() -> None:
+    by_layer = {"hard": [{"id": f"h{n:02}"} for n in range(20)], "wild": [{"id": f"w{n}"} for n in range(3)]}
+    drawn = draw_sample(by_layer, 5, "s")
+    assert drawn == draw_sample(by_layer, 5, "s")
+    assert (len(drawn["hard"]), len(drawn["wild"])) == (5, 3)
+    assert drawn["hard"] != draw_sample(by_layer, 5, "another")["hard"]
