@@ -114,6 +114,7 @@ _NO_REQUESTS: Final = frozenset(
         Intent.HOST_STATE, Intent.GROUP_STATE, Intent.SHOW_OUTPUT, Intent.SHOW_PICTURE, Intent.COMPARE, Intent.WHY_NOT, Intent.SAFE_TO, Intent.REPORT,
         Intent.RUN_CHECK, Intent.RUN_GUIDE, Intent.CORRECT, Intent.NEW_FACTS, Intent.FIXED, Intent.META, Intent.THANKS, Intent.WIDEN, Intent.NARROW,
         Intent.HAPPENED_BEFORE, Intent.CHANGED_SINCE, Intent.WHAT_NOW, Intent.ON_APPROVE, Intent.WHO_MAY_APPROVE, Intent.HELP, Intent.SUMMARY,
+        Intent.HOST_CHANGED,
     }
 )  # fmt: skip
 
