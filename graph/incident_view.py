@@ -131,6 +131,13 @@ class IncidentView:
         text = self.stored.get("quiet_until")
         return datetime.fromisoformat(text) if text else None
 
+    @property
+    def reminders_from(self) -> datetime | None:
+        """Until when no reminder is sent, because of a pause or a snooze."""
+        snoozed = self.stored.get("snoozed_until")
+        ends = [end for end in (self.quiet_until, datetime.fromisoformat(snoozed) if snoozed else None) if end]
+        return max(ends, default=None)
+
     @cached_property
     def tenant_silence(self) -> TenantSilence:
         return TenantSilence.model_validate(self.stored.get("silence") or {})
@@ -144,7 +151,8 @@ class IncidentView:
         return self.item.kind == "timer" and (self.stored.get("turn") or {}).get("kind") == "recheck"
 
     def is_muted(self, now: datetime) -> bool:
-        return self.quiet_until is not None and self.quiet_until > now
+        """Return whether reminders and repeated proposals wait."""
+        return self.reminders_from is not None and self.reminders_from > now
 
     @cached_property
     def correction(self) -> HumanCorrection | None:

@@ -215,6 +215,7 @@ class Report(StoredModel):
     shared: tuple[CauseOwnedElsewhere, ...] = ()
     shown: tuple[AttachedOutput, ...] = ()  # Outputs attached to the reply.
     pictures: tuple[AttachedChart, ...] = ()  # Charts for the reply, drawn from the incident's facts.
+    meant: tuple[str, ...] = ()  # Intents that the reply offers as buttons.
     page: bool = False  # Attach the incident as a page to the reply.
     held: tuple[ReturnableNode, ...] = ()  # Drained nodes whose return the reply offers.
     files: tuple[FileReadResult, ...] = ()  # The files that came with the item.

@@ -410,6 +410,7 @@ class IncidentState(TypedDict, total=False):
     owner: str  # User id of the owner, with or without a ticket; absent without one.
     stopped: bool  # Whether the last change was `stop`; absent in incidents never stopped.
     quiet_until: str  # Until when only a mention is answered.
+    snoozed_until: str  # Until when no reminder is sent; messages are answered. Absent without a snooze.
     silence: dict[str, Any]  # How long the tenant has not answered (`TenantSilence`); absent in operators' incidents.
     second_look: dict[str, Any]  # The pending timed recheck and those made (`ScheduledRecheck`); absent without one.
     correction: dict[str, Any]  # The cause that people named (`HumanCorrection`).

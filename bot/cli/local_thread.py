@@ -14,10 +14,10 @@ from graph.dialogue.addressed import (
     Addressing,
     PreviousSpeaker,
     ThreadSituation,
+    apply_addressing,
     classify_addressing,
     find_call,
     is_mentioned,
-    mark_as_new_facts,
 )
 from graph.dialogue.intents import Intent
 from graph.dialogue.read import parse_message
@@ -214,7 +214,7 @@ class LocalThread:
             now,
         )
         addressing = classify_addressing(message, self._last.record_reply(reply, self._state, now))
-        message = mark_as_new_facts(message) if addressing is Addressing.TAKE else message
+        message = apply_addressing(message, addressing)
         if addressing is Addressing.SILENCE and not attachments:
             return ParsedReply(reply, message.intent)
         self._messages += 1

@@ -73,6 +73,7 @@ _INTERACTION_ACTS: Final[Mapping[str, Act]] = {
     "button.diagnosis.hand_off":       Act(INTERNAL_ROLES,   "hand the incident to people"),
     "button.diagnosis.recheck":        Act(INTERNAL_ROLES,   "ask for another check"),
     "button.diagnosis.details":        Act(INTERNAL_ROLES,   "see everything that was read"),
+    "button.answer.meant":          Act(INTERNAL_ROLES,   "say what a message meant"),
     "button.feedback.vote":         Act(INTERNAL_ROLES,   "say whether a diagnosis helped"),
     "button.more.menu":             Act(INTERNAL_ROLES,   "open the forms below"),
     "button.question.meant":        Act(INTERNAL_ROLES,   "answer a question"),

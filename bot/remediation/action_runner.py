@@ -149,7 +149,7 @@ class ActionRunner:
         if record.state not in OPEN_STATES and record.state is not State.EXECUTING:
             await self._deliver_result(record, progress)
         is_shown = await self._update_cards(record, held_back)
-        at = self._get_next_check_time(record, is_shown, IncidentView(await self.state_of(record.action.incident)).quiet_until)
+        at = self._get_next_check_time(record, is_shown, IncidentView(await self.state_of(record.action.incident)).reminders_from)
         if record.state in TERMINAL_STATES and at is None:
             await self.threads.prune_thread(approval, THREAD_RETENTION)
         await self.index.finish_check(approval, mark, at)

@@ -16,8 +16,8 @@ from tools.ledger.redis_replies import decode_text
 
 # The version of all stored data: every Redis key, and the evidence folder.
 STORE_VERSION = 2  # raise it with every change of what is stored or how it is read
-# Rows of this version are read unchanged: missing fields (owner of a job's log, unknown names in a file, brakes in an audit entry)
-# have neutral defaults. Processes of that version refuse the store from then on.
+# Rows of this version are read unchanged: missing fields (owner of a job's log, unknown names in a file, brakes in an audit entry,
+# a snooze, intents offered as buttons) have neutral defaults. Processes of that version refuse the store from then on.
 PREVIOUS_STORE_VERSION = 1
 # KEYS: the version, then FIXED_KEYS, which show whether there is data.
 # One script, so that two processes that start on an empty store both succeed.

@@ -161,7 +161,7 @@ class TenantHandlers:
             await self._withdraw_report(origin, incident, message.key)
             await self._post_reply(message, tenant_card.render_text_card(get_phrase("withdrawn", channel_row.language)))
             return
-        if kind := classify_answer(parsed, message.at, facts=has_facts, want=request):
+        if kind := classify_answer(parsed, message.at, facts=has_facts, want=request, unclear=addressing is Addressing.UNCLEAR):
             self._quote_internally(origin, incident, message)
             self._spawn_reply(message, self._post_answer(message.key, origin, incident, parsed, kind))
             return

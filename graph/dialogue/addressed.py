@@ -14,6 +14,7 @@ from graph.dialogue.known_words import list_known_words
 from graph.dialogue.real_words import REAL
 from graph.dialogue.said import ParsedMessage
 from graph.dialogue.spelling import compute_edit_distance
+from graph.dialogue.vetoes import calls_colleague
 
 LONGEST = 400  # Characters from a message's start that decide the addressee.
 
@@ -24,10 +25,14 @@ PreviousSpeaker = Literal["us", "self", "person", "nobody"]
 
 
 class Addressing(StrEnum):
-    """What to do with a message. `TAKE` records it as new facts: an answer to RackMedic's question, or an attachment."""
+    """What to do with a message. `TAKE` records it as new facts: an answer to RackMedic's question, or an attachment.
+
+    `UNCLEAR` answers that it was not understood: no other person is there who could be meant.
+    """
 
     ANSWER = "answer"
     TAKE = "take"
+    UNCLEAR = "unclear"
     SILENCE = "silence"
 
 
@@ -136,8 +141,13 @@ def _asks_us(message: ParsedMessage, situation: ThreadSituation) -> bool:
     )
 
 
+def _is_for_us_alone(message: ParsedMessage, situation: ThreadSituation) -> bool:
+    """Return whether unread text can only be meant for RackMedic. A colleague called by name may read along."""
+    return situation.alone and not _known(message) and not calls_colleague(message.text[:LONGEST])
+
+
 def _among_people(message: ParsedMessage, situation: ThreadSituation) -> bool:
-    polite = message.intent in POLITE and situation.follows != "us"
+    polite = message.intent in POLITE and situation.follows != "us" and not situation.alone
     return polite or (message.intent is Intent.TYPED_APPROVAL and situation.follows == "person" and situation.after_question)
 
 
@@ -162,6 +172,7 @@ RULES: Final = (
     AddressingRule("our question",                  _answers_us,                                                           Addressing.TAKE),
     AddressingRule("something handed in",           lambda said, here: here.files and not _known(said),                    Addressing.TAKE),
     AddressingRule("asks us",                       _asks_us,                                                              Addressing.ANSWER),
+    AddressingRule("nobody else is there",          _is_for_us_alone,                                                      Addressing.UNCLEAR),
     AddressingRule("nothing that we know",          lambda said, here: not _known(said),                                   Addressing.SILENCE),
     AddressingRule("among people",                  _among_people,                                                         Addressing.SILENCE),
     AddressingRule("something that we know",        lambda said, here: True,                                               Addressing.ANSWER),
@@ -175,6 +186,18 @@ def classify_addressing(message: ParsedMessage, situation: ThreadSituation) -> A
 
 def mark_as_new_facts(message: ParsedMessage) -> ParsedMessage:
     return message.model_copy(update={"intent": Intent.NEW_FACTS, "sure": True, "suggestions": ()})
+
+
+def mark_as_unclear(message: ParsedMessage) -> ParsedMessage:
+    """Return the message as one that was not understood. A statement that asks for nothing is not put to a model."""
+    return message.model_copy(update={"intent": Intent.NOT_UNDERSTOOD, "sure": not is_request(message)})
+
+
+def apply_addressing(message: ParsedMessage, addressing: Addressing) -> ParsedMessage:
+    """Return the message as it is stored."""
+    if addressing is Addressing.TAKE:
+        return mark_as_new_facts(message)
+    return mark_as_unclear(message) if addressing is Addressing.UNCLEAR else message
 
 
 def _each(words: str, between: str | None = None) -> frozenset[str]:

@@ -14,13 +14,25 @@ from graph.model.reasoner import IntentChoices, IntentGuess
 
 # Never read by a model. An approval may be: the answer only points to the button.
 ONLY_SAID: Final = frozenset(
-    {Intent.TAKE, Intent.WAITS, Intent.HAND_OFF, Intent.UNDO, Intent.FIXED, Intent.CLOSE, Intent.REOPEN, Intent.STOP, Intent.PAUSE}
+    {
+        Intent.TAKE,
+        Intent.WAITS,
+        Intent.HAND_OFF,
+        Intent.UNDO,
+        Intent.FIXED,
+        Intent.CLOSE,
+        Intent.REOPEN,
+        Intent.STOP,
+        Intent.PAUSE,
+        Intent.SNOOZE,
+    }
 )
 # What the rules must have found in the message itself.
 NEEDS: Final[Mapping[Intent, Callable[[ParsedMessage], object]]] = {
     Intent.ASSIGN: lambda said: said.person,
     Intent.NARROW: lambda said: said.hosts or said.job,
     Intent.WIDEN: lambda said: said.hosts or said.group,
+    Intent.HOST_CHANGED: lambda said: said.hosts,
     Intent.RUN_CHECK: lambda said: said.check,
     Intent.RUN_GUIDE: lambda said: said.guide,
     Intent.WISH_REMEDY: lambda said: said.remedy,

@@ -58,6 +58,8 @@ class Intent(StrEnum):
     SMALL_TALK = "small_talk"
     META = "meta"
     TYPED_APPROVAL = "typed_approval"
+    SNOOZE = "snooze"
+    HOST_CHANGED = "host_changed"
     NEW_FACTS = "new_facts"
     NOT_UNDERSTOOD = "not_understood"
 
@@ -121,6 +123,8 @@ INTENTS: Final[Mapping[Intent, IntentRow]] = {
     Intent.SMALL_TALK:      IntentRow("", "somebody greets or jokes"),
     Intent.META:            IntentRow("what can you see?", "who I am and what I may look at"),
     Intent.TYPED_APPROVAL:  IntentRow("", "somebody writes “approve”: only the button approves"),
+    Intent.SNOOZE:          IntentRow("not urgent, remind me tomorrow", "send no reminder of what waits here until then"),
+    Intent.HOST_CHANGED:    IntentRow("gpu-002 was rebooted", "look again at the host that people changed", "recheck"),
     Intent.NEW_FACTS:       IntentRow("anything else", "new facts, or the answer to my question; logs can be attached", "reply"),
     Intent.NOT_UNDERSTOOD:  IntentRow("", "none of these"),
 }
@@ -146,6 +150,8 @@ HELP_TEXTS: Final[Mapping[Intent, str]] = {
     Intent.RUN_GUIDE: "check in the order of a troubleshooting guide, and show its steps",
     Intent.TYPED_APPROVAL: "a typed “approve” does not count: only the button approves",
     Intent.STOP: "stop checking; findings are kept",
+    Intent.SNOOZE: "no reminder until then; messages are still answered",
+    Intent.HOST_CHANGED: "check a host again after somebody changed it",
 }
 
 

@@ -8,10 +8,12 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from graph.dialogue.addressed import OF_A_PERSON, begins_with_command
+from graph.dialogue.asserted_cause import find_asserted_text, find_stated_cause
 from graph.dialogue.attributes import find_attributes
 from graph.dialogue.classifier import compute_probabilities
 from graph.dialogue.clauses import LEADING_WORDS, Clause, split_clauses
 from graph.dialogue.commands import find_exact_command, find_guide_name, is_remedy_command, is_stop_command, parse_command
+from graph.dialogue.days import find_named_day
 from graph.dialogue.details import find_detail
 from graph.dialogue.intents import INTENTS, Intent
 from graph.dialogue.known_words import list_known_words
@@ -132,6 +134,8 @@ def _read(text: str, names: Vocabulary, now: datetime) -> ParsedMessage:
     if best is None or (best.intent in VETOES and _TAKEN_BACK.search(text)):
         return _build_not_understood(text, clauses, ranked, now)
     message = _build_message(best.intent, text, _first(best.clauses, clauses), now)
+    if best.intent is Intent.CORRECT:
+        message = _add_asserted_cause(message, names, now)
     more = best.intent in POLITE and any(clause not in best.clauses for clause in clauses)  # Something that was not read.
     return message.model_copy(update={"predicate": find_predicate(best.intent, clauses), "sure": not more})
 
@@ -215,6 +219,10 @@ def _names_owner(clauses: Sequence[Clause]) -> bool:
     return any(clause.named.used.get("person") or not ASSIGNS.isdisjoint(clause.words) for clause in clauses)
 
 
+def _names_host(clause: Clause) -> bool:
+    return bool(clause.named.hosts or clause.named.unknown or clause.named.group)
+
+
 def _names_no_remedy(clauses: Sequence[Clause]) -> bool:
     return not any(clause.named.remedy for clause in clauses)
 
@@ -230,6 +238,7 @@ _NEEDS: Final[Mapping[Intent, Callable[[Sequence[Clause]], bool]]] = {
     Intent.TAKE: lambda clauses: not any(clause.named.used.get("person") for clause in clauses),
     Intent.RUN_CHECK: _names_test,
     Intent.WISH_REMEDY: lambda clauses: any(clause.named.remedy not in ("", "resume_node") for clause in clauses),
+    Intent.HOST_CHANGED: lambda clauses: any(map(_names_host, clauses)),
     Intent.NARROW: _names_no_remedy,
     Intent.WHY_NOT: lambda clauses: any(clause.named.labels or clause.named.category for clause in clauses) or not _names_test(clauses),
     Intent.RUN_GUIDE: lambda clauses: find_guide_name(clauses) != "",
@@ -321,12 +330,22 @@ def _build_message(intent: Intent, text: str, clauses: Sequence[Clause], now: da
         guide=find_guide_name(clauses) if intent is Intent.RUN_GUIDE else "",
         device=next((row.device for row in named if row.device), ""),
         person=next((row.person for row in named if row.person), ""),
-        at=parse_pause_end(text, now) if intent is Intent.PAUSE else _find_start(text, clauses, now),
+        at=parse_pause_end(text, now) if intent in (Intent.PAUSE, Intent.SNOOZE) else _find_start(text, clauses, now),
         audience=next((word for word in ("manager", "ticket") if word in attributes), ""),
         form=next((word for word in ("picture", "file") if word in attributes), ""),
         detail=find_detail(intent, clauses),
         picture=_choose_picture(attributes) if intent is Intent.SHOW_PICTURE else "",
     )
+
+
+def _add_asserted_cause(message: ParsedMessage, names: Vocabulary, now: datetime) -> ParsedMessage:
+    """Return the correction with the cause that it asserts: “it was the cable, not the GPU” names the cable alone."""
+    stated = find_stated_cause(message.text)
+    named = (clause.named for clause in split_clauses(find_asserted_text(message.text), names, now))
+    causes = next((row for row in named if row.labels or row.category), None)
+    if causes is not None:
+        return message.model_copy(update={"cause": stated, "labels": causes.labels[:MAX_LABELS], "category": causes.category})
+    return message.model_copy(update={"cause": stated, "labels": (), "category": ""}) if stated else message
 
 
 def _choose_picture(attributes: frozenset[str]) -> str:
@@ -342,8 +361,8 @@ def parse_pause_end(text: str, now: datetime) -> datetime | None:
     since, end = parse_time_window(text[:LONGEST], now)
     if end:
         return end if end > now else end + timedelta(days=1)
-    if "tomorrow" in text.lower():
-        return (now + timedelta(days=1)).replace(hour=8, minute=0, second=0, microsecond=0)
+    if day := find_named_day(text, now):
+        return day
     if since and since < now:
         return now + (now - since)
     found = _LASTS.search(text[:LONGEST].lower())

@@ -10,7 +10,7 @@ from graph.dialogue.intents import INTENTS, Intent, Predicate
 from graph.extraction.host_index import HostIndex
 from graph.state import InboxItem, InboxItemKind, StoredModel
 
-_EXACT: Final = (Intent.RECHECK, Intent.NARROW, Intent.WIDEN, Intent.RUN_GUIDE)
+_EXACT: Final = (Intent.RECHECK, Intent.HOST_CHANGED, Intent.NARROW, Intent.WIDEN, Intent.RUN_GUIDE)
 
 
 ALL, OTHERS = "*", "~"  # As a group: all hosts, or all but those mentioned.
@@ -29,6 +29,7 @@ class ParsedMessage(StoredModel):
     group: str = ""  # A group of the inventory, `ALL` or `OTHERS`.
     job: str = ""
     labels: tuple[str, ...] = ()  # Causes named by label, title or plain word (“ECC”, “cable”).
+    cause: str = ""  # The cause of a correction in the writer's own words.
     category: str = ""  # A taxonomy category, if no single cause is named (“the network”).
     check: str = ""
     remedy: str = ""

@@ -116,6 +116,7 @@ _NO_REQUESTS: Final = frozenset(
         Intent.RUN_CHECK, Intent.RUN_GUIDE, Intent.CORRECT, Intent.NEW_FACTS, Intent.FIXED, Intent.META, Intent.THANKS, Intent.WIDEN, Intent.NARROW,
         Intent.HAPPENED_BEFORE, Intent.CHANGED_SINCE, Intent.WHAT_NOW, Intent.ON_APPROVE, Intent.WHO_MAY_APPROVE, Intent.HELP, Intent.SUMMARY,
         Intent.ACTION_DETAIL, Intent.FACT_DETAIL,
+        Intent.HOST_CHANGED,
     }
 )  # fmt: skip
 

@@ -38,6 +38,8 @@ VETOES: Final[Mapping[Intent, str]] = {
     Intent.STOP: "if ? earlier",
     Intent.PAUSE: "? earlier",
     Intent.TYPED_APPROVAL: "? if past",
+    Intent.SNOOZE: "unless ? hope earlier",
+    Intent.HOST_CHANGED: "not unless asked maybe past",
     Intent.NEW_FACTS: "asked unless hope past",
     Intent.THANKS: "?",
     Intent.WHY_NOT: "hope past",
@@ -67,7 +69,7 @@ _PAST: Final = (
 # A remedy that people report as done, or that another person wants.
 _DONE: Final = (
     "(?:we|i|they|he|she|somebody|someone|who|was|were|been|got|already|just|has|have|had|and) (?:drained|rebooted|restarted|reset|cordoned|isolated|"
-    "killed|cancelled|reloaded|reinstalled|cleaned)|"
+    "killed|cancelled|reloaded|reinstalled|cleaned|power[ -]?cycled)|"
     "(?:he|she|they|nobody|vendor|team|manual|says|said) (?:says|said|wants?|thinks?|to|suggests?|recommends?|touch|will)|"
     "(?:haben|habe|hat|wurde|wurden|ist|sind) (?:\\S+ ){0,6}(?:gestartet|gedraint|rebootet|gebootet|isoliert|genommen|zuruckgesetzt)|er hat|sie hat|"
     "(?:on|nous) (?:a|avons) \\S+|a ete \\S+|(?:il|elle) (?:a|veut|dit)|reiniciamos|drenamos|sacamos|reiniciaron|hemos \\S+|fue reinici\\w+|"

@@ -23,6 +23,7 @@ class TurnResult:
     ladders: Sequence[Remediation] | None = None
     owner: str | None = None
     quiet_until: datetime | None = None
+    snoozed_until: datetime | None = None
     stopped: bool | None = None
     correction: HumanCorrection | None = None
 
@@ -38,6 +39,7 @@ class TurnResult:
             "owner": self.owner,
             "stopped": self.stopped,
             "quiet_until": None if self.quiet_until is None else self.quiet_until.isoformat(),
+            "snoozed_until": None if self.snoozed_until is None else self.snoozed_until.isoformat(),
             "correction": None if self.correction is None else self.correction.model_dump(mode="json", exclude_defaults=True),
         }
         return {name: row for name, row in rows.items() if row is not None}

@@ -18,7 +18,7 @@ from graph.dialogue.addressed import (
 from graph.dialogue.intents import Intent
 from graph.dialogue.said import ParsedMessage
 
-ANSWER, TAKE, SILENCE = Addressing.ANSWER, Addressing.TAKE, Addressing.SILENCE
+ANSWER, TAKE, SILENCE, UNCLEAR = Addressing.ANSWER, Addressing.TAKE, Addressing.SILENCE, Addressing.UNCLEAR
 US = ("rackmedic", "U0RACKMED")
 SPEAKERS = ("olga", "priya", "dmitri")
 
@@ -144,8 +144,12 @@ ALONE = [
     ("bot", "which certificate?", ANSWER),
     ("bot", "gpu-001 asdkj askdj qwe", ANSWER),
     ("bot", "Sven, could you look?", SILENCE),
-    ("bot", "let me get a coffee", SILENCE),
-    ("bot", "hm", SILENCE),
+    ("bot", "please take it from here, Tom", SILENCE),
+    ("bot", "Anna can you look?", SILENCE),
+    ("bot", "let me get a coffee", UNCLEAR),
+    ("bot", "hm", UNCLEAR),
+    ("me", "it is loud in here", UNCLEAR),
+    ("-", "that rack again", UNCLEAR),
 ]
 
 
@@ -180,6 +184,7 @@ def test_the_table_of_dialogue_plays_every_rule_that_needs_no_setting() -> None:
         "only mentions here",
         "quiet, but for a stop",
         "closed, and no question of it",
+        "nobody else is there",
     }
 
 

@@ -69,7 +69,7 @@ def test_what_people_say_to_each_other_starts_nothing(name: str) -> None:
 # intents added after the sets were written
 LATER = {
     *(Intent.SHOW_PICTURE, Intent.WAITS, Intent.REPORT, Intent.RUN_GUIDE, Intent.ACTION_DETAIL, Intent.FACT_DETAIL),
-    *(Intent.JOBS_ON_HOST, Intent.HOST_IDENTITY, Intent.PAGE_OR_WAIT),
+    *(Intent.JOBS_ON_HOST, Intent.HOST_IDENTITY, Intent.PAGE_OR_WAIT, Intent.SNOOZE, Intent.HOST_CHANGED),
 }
 
 

@@ -165,7 +165,7 @@ async def test_a_closed_incident_is_opened_again_by_no_guess() -> None:
         assert talk.ran == []
 
 
-LOOKS = {Intent.RECHECK, Intent.STILL_BROKEN, Intent.NEW_FACTS}
+LOOKS = {Intent.RECHECK, Intent.STILL_BROKEN, Intent.HOST_CHANGED, Intent.NEW_FACTS}
 
 
 def standing(rows: IncidentView) -> dict[str, Any]:

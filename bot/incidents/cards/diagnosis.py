@@ -9,7 +9,7 @@ from bot.cards import blocks
 from bot.cards.blocks import Block, Card
 from bot.cards.buttons import ButtonClick, encode_button_value, parse_button_click
 from bot.cards.text import Line, Part, bold, code, italic, parse_backticks
-from bot.incidents.cards import feedback, incident_menu, report_rows, return_buttons
+from bot.incidents.cards import feedback, incident_menu, meant_buttons, report_rows, return_buttons
 from bot.incidents.cards.questions import render_host_choice, render_question_blocks
 from bot.incidents.cards.report_rows import NO_CAUSE_TITLES, CauseTitles
 from bot.incidents.cards.shared_causes import render_shared_causes, render_thread_links
@@ -76,6 +76,7 @@ def render_diagnosis(
                 *render_thread_links(report, links),
                 *_render_files(report),
                 *return_buttons.render_return_buttons(incident, report.held),
+                *meant_buttons.render_meant_buttons(incident, report),
                 *_render_host_choice(incident, report),
                 _render_small_print(incident, report, None),
             ],

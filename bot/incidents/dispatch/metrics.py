@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Literal
 
 from graph.incident_view import IncidentView
-from graph.state import ABSTAIN, NO_FAULT, DiagnosisOutcome, IncidentState
+from graph.state import ABSTAIN, NO_FAULT, DiagnosisOutcome, HumanCorrection, IncidentState
 
 MAX_LATEST_COMMENTS = 10
+UNLISTED_CAUSE = "UNLISTED"  # a true cause that no label names
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def update_metrics(state: IncidentState, metrics: IncidentMetrics | None, now: d
     found_now = tuple(dict.fromkeys(cause.label for cause in report.root_causes)) if report else ()
     outcome = report.outcome if report and report.outcome != "handed_off" else was.outcome
     found = outcome in ("diagnosed", "no_fault")
-    truth = (ticket.true_label if ticket else "") or (rows.correction.label if rows.correction else "")
+    truth = (ticket.true_label if ticket else "") or _get_corrected_label(rows.correction)
     over = rows.lifecycle == "watching" or (rows.lifecycle == "closed" and truth not in ("", NO_FAULT, ABSTAIN))
     return replace(
         was,
@@ -84,6 +85,13 @@ def update_metrics(state: IncidentState, metrics: IncidentMetrics | None, now: d
         truth=truth or was.truth,
         closed=rows.lifecycle == "closed",
     )
+
+
+def _get_corrected_label(correction: HumanCorrection | None) -> str:
+    """Return the label of a correction; `UNLISTED_CAUSE` where people denied the diagnosis and named a cause in their own words."""
+    if correction is None or correction.label:
+        return correction.label if correction else ""
+    return UNLISTED_CAUSE if correction.words and correction.denied else ""
 
 
 def summarize_metrics(courses: Iterable[IncidentMetrics], feedback: Iterable[Feedback]) -> MetricsSummary:

@@ -25,17 +25,17 @@ CLOSE_AFTER = timedelta(days=3)
 
 
 def plan_timers(state: IncidentState, report: Report, item: InboxItem, now: datetime) -> Mapping[str, datetime]:
-    """Return the timers after a turn: recheck, one reminder, auto-close; none before a requested quiet period ends.
+    """Return the timers after a turn: recheck, one reminder, auto-close; none before a requested quiet period or snooze ends.
 
     A tenant that does not answer is reminded, then people get the incident.
     """
     timers: dict[str, datetime] = {}
     rows = IncidentView(state)
-    quiet, silence = rows.quiet_until or now, rows.tenant_silence
+    quiet, silence = rows.reminders_from or now, rows.tenant_silence
     lifecycle = state.get("lifecycle", "open")
     second = rows.scheduled_recheck
     if second.due is not None and lifecycle in ("open", "waiting"):
-        timers[second.why] = max(second.due, quiet)
+        timers[second.why] = max(second.due, rows.quiet_until or now)
     if silence.since and lifecycle == "waiting":
         why, at = (
             (REMINDER_UNANSWERED, silence.reminded + HAND_OVER_AFTER) if silence.reminded else (REMINDER_DUE, silence.since + REMIND_AFTER)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bot.cards.buttons import BadForm, ButtonClick, OldButton
-from bot.incidents.cards import close_form, details, diagnosis, feedback, handoff_card, incident_menu, questions
+from bot.incidents.cards import close_form, details, diagnosis, feedback, handoff_card, incident_menu, meant_buttons, questions
 from bot.incidents.cards.close_form import IncidentClosure
 from bot.incidents.cards.handoff_content import require_unresolved_ticket
 from bot.incidents.handlers import slack_markup
@@ -20,6 +20,9 @@ from bot.refusal import Refusal
 from bot.slack.manifest import SHORTCUT
 from bot.slack.payloads import Payload, get_full_text, get_thread_ts, parse_files, parse_slack_timestamp
 from bot.store.unreachable import guard_store
+from graph.dialogue.guessed import NEEDS
+from graph.dialogue.intents import Intent
+from graph.dialogue.said import ParsedMessage, get_parsed_message
 from graph.incident_view import IncidentView
 from graph.state import HandoffTicket, InboxItem, Origin
 from tools.inventory.host_ranges import fold_host_names
@@ -30,7 +33,9 @@ CLICK_PARSERS: Mapping[str, Callable[[Payload], ButtonClick]] = {  # action id â
     **dict.fromkeys(handoff_card.BUTTONS, handoff_card.parse_ticket_click),
     feedback.VOTE_ACTION_ID: feedback.parse_feedback_click,
     incident_menu.MENU_ACTION_ID: incident_menu.parse_menu_choice,
+    meant_buttons.MEANT_ACTION_ID: meant_buttons.parse_meant_click,
 }
+WRITE_AGAIN_TEXT = "I need the host, cause or fix for that, and other messages came since. Please write it in one line."
 ALREADY_OPEN = "I am on this thread already. Reply there, or say `status` in it."
 
 
@@ -50,6 +55,9 @@ async def handle_click(services: IncidentFormServices, payload: Payload) -> None
     if action.get("action_id") == feedback.VOTE_ACTION_ID:
         await handle_vote(services, payload, team, channel, user)
         return
+    if click.does == "meant":
+        await _store_meant(services, click, payload)
+        return
     if click.does in ("take", "wait", "close_form"):
         async with guard_store():
             state = await services.context.load_state(click.incident)
@@ -60,6 +68,24 @@ async def handle_click(services: IncidentFormServices, payload: Payload) -> None
     key = f"{team}.{channel}.{get_thread_ts(payload)}.{action['action_id']}.{user}.{ts}"
     data = {"report": click.item} if click.item else {}
     await _store_item(services, key, click.does, click.incident, user, data, click.chosen)
+
+
+async def _store_meant(services: IncidentFormServices, click: ButtonClick, payload: Payload) -> None:
+    """Store the message that the click stands for, with the names of the message it answers while that is the latest one.
+
+    Raises Refusal if the names that the intent needs are not known any more.
+    """
+    team, channel, user = _parse_location(payload)
+    intent = Intent(click.chosen)
+    await services.context.require_permission(f"intent.{intent}", user, channel)
+    async with guard_store():
+        latest = IncidentView(await services.context.load_state(click.incident)).item
+    said = get_parsed_message(latest) if latest.id == click.item else None
+    message = (said or ParsedMessage()).model_copy(update={"intent": intent, "sure": True, "suggestions": ()})
+    if intent in NEEDS and not NEEDS[intent](message):
+        raise Refusal(WRITE_AGAIN_TEXT)
+    key = f"{team}.{channel}.{get_thread_ts(payload)}.{meant_buttons.MEANT_ACTION_ID}.{user}.{click.item}.{intent}"
+    await _store_item(services, key, message.kind, click.incident, user, message.build_item_data(), message.text)
 
 
 async def _open_if_view_only(services: IncidentFormServices, click: ButtonClick, payload: Payload) -> bool:

@@ -27,11 +27,11 @@ from bot.store.unreachable import guard_store
 from graph.dialogue.addressed import (
     Addressing,
     ThreadSituation,
+    apply_addressing,
     classify_addressing,
     find_call,
     is_mentioned,
     is_request,
-    mark_as_new_facts,
 )
 from graph.dialogue.intents import Intent
 from graph.dialogue.news import has_complaint, is_empty_message
@@ -181,7 +181,7 @@ async def _handle_reply(services: MessageServices, arrival: IncomingMessage, mes
             if _is_alone_with_bot(services, arrival, message, before)
             else IntakeResult()
         )
-    message = mark_as_new_facts(message) if what is Addressing.TAKE else message
+    message = apply_addressing(message, what)
     if arrival.mention or message.kind != "reply":
         policy.require_colleague(await services.context.people.get_person(arrival.user), arrival.team)
         await services.context.require_permission(f"intent.{message.intent}", arrival.user, arrival.channel)

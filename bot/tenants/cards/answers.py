@@ -55,10 +55,17 @@ ANSWER_BY_WANT: Final[Mapping[TenantRequest, AnswerKind]] = {
 MACHINE_INTENTS: Final = frozenset({Intent.SAFE_TO, Intent.WIDEN, Intent.NARROW})
 
 
-def classify_answer(message: ParsedMessage, at: datetime, *, facts: bool = False, want: TenantRequest | None = None) -> AnswerKind | None:
-    """Return the kind of answer, or None to store the item. `facts`: it answers our question or attaches something."""
+def classify_answer(
+    message: ParsedMessage, at: datetime, *, facts: bool = False, want: TenantRequest | None = None, unclear: bool = False
+) -> AnswerKind | None:
+    """Return the kind of answer, or None to store the item.
+
+    `facts`: it answers our question or attaches something. `unclear`: it was not understood, and is meant for RackMedic alone.
+    """
     if facts:
         return None
+    if unclear:
+        return "beyond"
     if want is not None and want in ANSWER_BY_WANT:
         return ANSWER_BY_WANT[want]
     if message.intent in MACHINE_INTENTS and (message.unknown_hosts if not message.hosts else message.intent is Intent.SAFE_TO):

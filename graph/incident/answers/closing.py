@@ -1,10 +1,16 @@
 """Close, correct, reopen or pause an incident. A person's word is stored beside the evidence, never over it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+from graph.dialogue.asserted_cause import contradicts_finding
+from graph.dialogue.days import get_morning
+from graph.dialogue.intents import Intent
+from graph.dialogue.said import ParsedMessage
 from graph.incident.answers.answer_context import AnswerContext, build_answer, clean_text, find_common_branch, render_citation
+from graph.incident.answers.next_steps import list_pending_approvals
+from graph.incident.answers.people import render_step_summary
 from graph.incident.lifecycle import TurnEvent
 from graph.incident.remediations import build_plan_context
 from graph.incident.turn_result import TurnResult
@@ -17,28 +23,32 @@ DEFAULT_PAUSE = timedelta(hours=2)  # pause if no time is named
 MAX_DENIED_LABELS = 6
 MAX_CORRECTION_CHARS = 160
 MAX_PAUSE = timedelta(days=7)
+MAX_SNOOZED_LINES = 3
 
 
 def _format_named_cause(context: AnswerContext) -> str:
-    message = context.message
-    if message.labels:
-        branch = find_common_branch(message.labels)
-        return context.get_title(branch) if len(message.labels) > 1 and branch else context.get_title(message.labels[0])
-    return context.get_title(message.category) if message.category else ""
+    label = _choose_named_label(context.message)
+    return context.get_title(label) if label else ""
+
+
+def _choose_named_label(message: ParsedMessage) -> str:
+    """Return the only label, else the branch of all labels, or of those that share a category with the first one."""
+    if not message.labels:
+        return message.category
+    if branch := find_common_branch(message.labels):
+        return branch
+    category = message.labels[0].partition(".")[0]
+    return find_common_branch([label for label in message.labels if label.partition(".")[0] == category])
 
 
 def _build_correction(context: AnswerContext, denied: Sequence[str] = ()) -> HumanCorrection:
     message = context.message
     found_labels = {cause.label for cause in context.root_causes if _is_named_label(context, cause.label)}
-    if len(found_labels) == 1:  # the message names a whole branch, and one cause of it was found
-        label = found_labels.pop()
-    elif len(message.labels) == 1:
-        label = message.labels[0]
-    else:
-        label = find_common_branch(message.labels) or message.category
+    # Where the message names a whole branch, and one cause of it was found, it is that cause.
+    label = found_labels.pop() if len(found_labels) == 1 else _choose_named_label(message)
     return HumanCorrection(
         label=label,
-        words=clean_text(message.text, MAX_CORRECTION_CHARS),
+        words=clean_text(message.cause or (message.text if label else ""), MAX_CORRECTION_CHARS),
         by=context.incident.item.user,
         denied=tuple(denied)[:MAX_DENIED_LABELS],
     )
@@ -48,6 +58,8 @@ async def correct_cause(context: AnswerContext) -> TurnResult:
     """Store a person's cause; withdraw pending approvals for other causes."""
     cause_name, incident = _format_named_cause(context), context.incident
     found_labels = [cause.label for cause in context.root_causes]
+    if not cause_name and context.message.cause:
+        return _note_stated_cause(context, found_labels)
     if not cause_name:
         noted = "Noted that it was something else." if found_labels else "Noted."
         question = "What was it? For example “it was the cable”."
@@ -56,24 +68,54 @@ async def correct_cause(context: AnswerContext) -> TurnResult:
     if confirmed_causes:
         cause = confirmed_causes[0]
         text = f"That is what I found: {context.get_title(cause.label)}{render_citation(cause)}. Noted as confirmed by you."
-        return replace(build_answer(context, [text]), correction=_build_correction(context))
+        return _offer_closing(context, [text], _build_correction(context))
     kept_targets = {
         (remediation.label, remediation.target) for remediation in incident.remediations if _is_named_label(context, remediation.label)
     }
-    remediations = withdraw_disbelieved(incident.remediations, kept_targets)
+    return _note_other_cause(context, cause_name, found_labels, kept_targets)
+
+
+def _note_stated_cause(context: AnswerContext, found_labels: Sequence[str]) -> TurnResult:
+    """Note a cause in a person's own words. What was found is withdrawn only where they say that it is wrong."""
+    cause_name = clean_text(context.message.cause, MAX_CORRECTION_CHARS)
+    if contradicts_finding(context.message.text):
+        return _note_other_cause(context, cause_name, found_labels, set())
+    lines = _render_noted_cause(context, cause_name, found_labels)
+    return _offer_closing(context, lines, _build_correction(context))
+
+
+def _render_noted_cause(context: AnswerContext, cause_name: str, found_labels: Sequence[str]) -> list[str]:
     notice = f"Noted, on your word: {cause_name}."
     if found_labels:
         found_cause = f"{context.get_title(found_labels[0])}{render_citation(context.root_causes[0])}"
         notice += f" I found {found_cause}; the evidence is unchanged."
-    lines = [notice]
+    return [notice]
+
+
+def _note_other_cause(
+    context: AnswerContext, cause_name: str, found_labels: Sequence[str], kept_targets: Collection[tuple[str, str]]
+) -> TurnResult:
+    """Note another cause than the one that was found, and withdraw what waits for approval, but for the kept targets."""
+    remediations = withdraw_disbelieved(context.incident.remediations, kept_targets)
+    lines = _render_noted_cause(context, cause_name, found_labels)
     withdrawn_hosts = _list_changed_targets(context, remediations)
     if withdrawn_hosts:
         lines.append(f"Pending approvals for that cause are withdrawn: {fold_host_names(withdrawn_hosts)}.")
     running_hosts = [remediation.target for remediation in remediations if remediation.is_open]
     if running_hosts:
         lines.append(f"Already started, continues: {fold_host_names(running_hosts)}.")
-    answer = build_answer(context, [*lines, "Say “close” to close the incident with it."])
-    return _apply_remediations(context, replace(answer, correction=_build_correction(context, found_labels)), remediations)
+    return _apply_remediations(context, _offer_closing(context, lines, _build_correction(context, found_labels)), remediations)
+
+
+def _offer_closing(context: AnswerContext, lines: Sequence[str], correction: HumanCorrection) -> TurnResult:
+    """Answer, store the correction, and ask whether to close with it: once for a cause, and not if the incident is closed."""
+    incident, earlier = context.incident, context.incident.correction
+    is_asked = earlier is not None and (earlier.label or earlier.words) == (correction.label or correction.words)
+    if incident.lifecycle == "closed" or is_asked:
+        return replace(build_answer(context, lines), correction=correction)
+    answer = build_answer(context, [*lines, "Close the incident with it? Say “close”, or press the button."])
+    report = answer.report.model_copy(update={"meant": (Intent.CLOSE.value,)})
+    return replace(answer, report=report, correction=correction)
 
 
 def _is_named_label(context: AnswerContext, label: str) -> bool:
@@ -102,8 +144,8 @@ async def close_incident(context: AnswerContext) -> TurnResult:
         return build_answer(context, ["It is closed already. Say “reopen” if it is not over."])
     if named_cause:
         cause_name = named_cause
-    elif incident.correction and incident.correction.label:
-        cause_name = context.get_title(incident.correction.label)
+    elif incident.correction and (incident.correction.label or incident.correction.words):
+        cause_name = context.get_title(incident.correction.label) if incident.correction.label else incident.correction.words
     else:
         cause_name = " and ".join(context.get_title(cause.label) for cause in context.root_causes[:2])
     remediations = stop_remediations(incident.remediations, "the incident was closed")
@@ -137,12 +179,29 @@ async def reopen_incident(context: AnswerContext) -> TurnResult:
     return build_answer(context, ["Reopened. Earlier findings are kept; say `recheck` to check the hosts now."], event=event, ticket=ticket)
 
 
+async def snooze_reminders(context: AnswerContext) -> TurnResult:
+    """Send no reminder until a time, by default the next morning. Messages are still answered."""
+    now, named = context.current_time, context.message.at
+    until = min(named, now + MAX_PAUSE) if named and named > now else get_morning(now, 1)
+    waiting = [
+        f"{render_step_summary(remediation)}: its card stays open, and if it expires meanwhile, I propose it again after that."
+        for remediation in list_pending_approvals(context)[:MAX_SNOOZED_LINES]
+    ]
+    lines = [f"No reminders here until {_format_until(until, now)}. I still answer messages.", *waiting]
+    return replace(build_answer(context, lines), snoozed_until=until)
+
+
 async def pause_thread(context: AnswerContext) -> TurnResult:
     """Stay quiet in this thread until a time, except when mentioned."""
     now, resume_at = context.current_time, context.message.at
     until = min(resume_at, now + MAX_PAUSE) if resume_at and resume_at > now else now + DEFAULT_PAUSE
-    when = f"{until:%H:%M} UTC" if until.date() == now.date() else f"{until:%Y-%m-%d %H:%M} UTC"
     return replace(
-        build_answer(context, [f"I am quiet here until {when}. I still answer when mentioned; waiting cards stay open."]),
+        build_answer(
+            context, [f"I am quiet here until {_format_until(until, now)}. I still answer when mentioned; waiting cards stay open."]
+        ),
         quiet_until=until,
     )
+
+
+def _format_until(until: datetime, now: datetime) -> str:
+    return f"{until:%H:%M} UTC" if until.date() == now.date() else f"{until:%Y-%m-%d %H:%M} UTC"

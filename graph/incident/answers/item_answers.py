@@ -46,6 +46,7 @@ def build_answer_report(context: IncidentContext, reply: str, outcome: Diagnosis
             "shown": (),
             "pictures": (),
             "page": False,
+            "meant": (),
             "threads": (),
         }
     )

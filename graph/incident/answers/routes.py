@@ -68,6 +68,7 @@ HANDLERS_BY_INTENT: Final[Mapping[Intent, AnswerHandler]] = {
     Intent.CLOSE: closing.close_incident,
     Intent.REOPEN: closing.reopen_incident,
     Intent.PAUSE: closing.pause_thread,
+    Intent.SNOOZE: closing.snooze_reminders,
     Intent.HELP: summaries.answer_help,
     Intent.THANKS: summaries.answer_thanks,
     Intent.SMALL_TALK: summaries.answer_small_talk,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from graph.dialogue.addressed import is_question
 from graph.dialogue.intents import INTENTS, Intent, describe_intent
 from graph.extraction import report_texts
 from graph.incident.answers.action_details import list_pending_approvals
@@ -19,6 +20,7 @@ from graph.incident.answers.answer_context import (
     render_evidence,
     render_recheck_offer,
 )
+from graph.incident.answers.nearest import find_nearest_lines
 from graph.incident.answers.people import get_owner, render_pending_approvals, render_step_summary
 from graph.incident.answers.reasons import list_doubts
 from graph.incident.turn_result import TurnResult
@@ -29,6 +31,7 @@ from tools.inventory.host_ranges import fold_host_names
 
 MAX_REPORT_CHARS = 240
 MAX_APPROVERS = 6
+MAX_SUGGESTIONS = 2
 USE_BUTTON_TEXT = "Use the Approve button"
 
 # Intents that help lists in a thread. The documentation lists all.
@@ -245,7 +248,12 @@ async def answer_typed_approval(context: AnswerContext) -> TurnResult:
 
 
 async def answer_not_understood(context: AnswerContext) -> TurnResult:
-    """Say that nothing was done, and suggest what may be meant."""
-    forms = [f"“{INTENTS[intent].form}”" for intent in context.message.suggestions if INTENTS[intent].form][:2]
+    """Say that nothing was done, show the nearest facts, and suggest what may be meant, as text and as buttons."""
+    meant = [intent for intent in context.message.suggestions if INTENTS[intent].form][:MAX_SUGGESTIONS]
+    forms = [f"“{INTENTS[intent].form}”" for intent in meant]
     hint = f" Did you mean {' or '.join(forms)}?" if forms else " Try “what about gpu-001?” or “help”."
-    return build_answer(context, [f"I did not understand that, so I did nothing.{hint}"])
+    lines = [f"I did not understand that, so I did nothing.{hint}"]
+    if nearest := await find_nearest_lines(context):
+        lines += ["Closest to your question:" if is_question(context.message.text) else "Closest to your words:", *nearest]
+    answer = build_answer(context, lines)
+    return replace(answer, report=answer.report.model_copy(update={"meant": tuple(intent.value for intent in meant)}))

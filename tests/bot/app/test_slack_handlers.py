@@ -13,7 +13,18 @@ import structlog
 from redis.asyncio import Redis
 
 from bot.cards.buttons import OldButton
-from bot.incidents.cards import close_form, details, diagnosis, direct_messages, handoff_card, home, incident_menu, notes, questions
+from bot.incidents.cards import (
+    close_form,
+    details,
+    diagnosis,
+    direct_messages,
+    handoff_card,
+    home,
+    incident_menu,
+    meant_buttons,
+    notes,
+    questions,
+)
 from bot.incidents.cards.handoff_content import build_handoff
 from bot.incidents.context import HandlerContext
 from bot.incidents.dispatch.fingerprint import compute_fingerprint
@@ -26,6 +37,7 @@ from bot.reports.incident_sources import TenantReportContext
 from bot.slack.client import post_message
 from bot.slack.payloads import parse_message
 from bot.store.keys import RedisKeys
+from graph.dialogue.intents import Intent
 from graph.dialogue.said import get_parsed_message
 from graph.report import Report
 from graph.state import Hypothesis, IncidentState, Origin
@@ -180,14 +192,47 @@ async def test_what_must_get_through_does_without_a_mention_however_many_answers
     assert [item.text for item in (await terse.inbox.list_waiting(incident))[passed_over:]] == list(words)
 
 
-@pytest.mark.parametrize("words", ["hmm that is odd", "lunch first"])
-async def test_one_person_alone_is_told_once_that_a_message_was_not_for_us(bot: Behind, words: str) -> None:
+@pytest.mark.parametrize("words", ["please take it from here, Tom", "you have the spare, Anna"])
+async def test_one_person_alone_who_calls_a_colleague_is_told_once_that_it_was_not_for_us(bot: Behind, words: str) -> None:
     incident, ts = await opened(bot)
     for _ in range(3):
         await bot.slack.say("olga", OPS, words, thread_ts=ts)
         await bot.settled()
     assert bot.texts(OPS) == [notes.render_not_understood().text]
     assert len(await bot.inbox.list_waiting(incident)) == 1
+
+
+@pytest.mark.parametrize("words", ["hmm that is odd", "lunch first", "let me get a coffee", "that is a pity"])
+async def test_no_message_of_one_person_alone_is_passed_over(bot: Behind, words: str) -> None:
+    incident, ts = await opened(bot)
+    for _ in range(3):
+        await bot.slack.say("olga", OPS, words, thread_ts=ts)
+        await bot.settled()
+    items = (await bot.inbox.list_waiting(incident))[1:]
+    assert [(item.kind, item.text) for item in items] == [("ask", words)] * 3
+    assert {said.intent for item in items if (said := get_parsed_message(item))} == {Intent.NOT_UNDERSTOOD}
+    assert bot.texts(OPS) == []
+
+
+async def test_a_button_asks_what_a_message_meant_in_its_own_words(bot: Behind) -> None:
+    incident, ts = await opened(bot)
+    await bot.slack.say("olga", OPS, "gpu-018 asdkj askdj qwe", thread_ts=ts)
+    await bot.settled()
+    asked = (await bot.inbox.list_waiting(incident))[-1]
+    bot.states[incident] = {"id": incident, "item": asked.model_dump(mode="json")}
+    report = Report(item=asked.id, outcome="abstained", reply="I did not understand that.", meant=("host_state", "recheck"))
+    shown = diagnosis.render_diagnosis(incident, report)
+    card = await post_message(bot.context.client, OPS, ts, shown)
+    buttons = [one for block in shown.blocks for one in block.get("elements", []) if one["type"] == "button"]
+    assert [json.loads(one["value"])["intent"] for one in buttons] == ["host_state", "recheck"]
+    assert {one["action_id"] for one in buttons} == {meant_buttons.MEANT_ACTION_ID}
+    await bot.slack.click("priya", card, meant_buttons.MEANT_ACTION_ID)
+    await bot.settled()
+    last = (await bot.inbox.list_waiting(incident))[-1]
+    said = get_parsed_message(last)
+    assert said is not None
+    assert (last.kind, last.user, last.text) == ("ask", "U0PRIYA", "gpu-018 asdkj askdj qwe")
+    assert (said.intent, said.hosts, said.sure) == (Intent.HOST_STATE, ("gpu-018",), True)
 
 
 REQUESTS = (
@@ -204,7 +249,7 @@ REQUESTS = (
 
 async def test_one_person_alone_gets_an_answer_to_every_request_however_often_a_message_was_passed_over(bot: Behind) -> None:
     incident, ts = await opened(bot)
-    for words in ("hmm that is odd", *REQUESTS):
+    for words in ("please take it from here, Tom", *REQUESTS):
         await bot.slack.say("olga", OPS, words, thread_ts=ts)
         await bot.settled()
     answered = [item.text for item in (await bot.inbox.list_waiting(incident))[1:]]

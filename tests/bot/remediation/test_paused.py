@@ -23,13 +23,13 @@ async def store() -> AsyncIterator[Redis]:
         yield redis
 
 
-async def paused(store: Redis, minutes: float) -> tuple[Office, str]:
-    """Return an incident with a pending card that is paused for `minutes`."""
+async def paused(store: Redis, minutes: float, intent: Intent = Intent.PAUSE) -> tuple[Office, str]:
+    """Return an incident with a pending card that is paused or snoozed for `minutes`."""
     made = Site(facts=well(*HOSTS))
     made.sick(hung("n1"))
     office = Office(store, made)
     incident = await office.mention()
-    said = ParsedMessage(intent=Intent.PAUSE, at=office.clock.now() + timedelta(minutes=minutes))
+    said = ParsedMessage(intent=intent, at=office.clock.now() + timedelta(minutes=minutes))
     await office.say(incident, said.kind, data=said.build_item_data())
     assert IncidentView(await office.turns.load_state(incident)).is_muted(office.clock.now())
     return office, incident
@@ -43,8 +43,9 @@ async def after(office: Office, incident: str, minutes: float) -> list[str]:
     return [what for what, _ in office.wall.news[before:]]
 
 
-async def test_a_reminder_waits_for_the_end_of_the_pause(store: Redis) -> None:
-    office, incident = await paused(store, 12)
+@pytest.mark.parametrize("intent", [Intent.PAUSE, Intent.SNOOZE])
+async def test_a_reminder_waits_for_the_end_of_the_pause(store: Redis, intent: Intent) -> None:
+    office, incident = await paused(store, 12, intent)
     assert await after(office, incident, 11) == []
     assert await office.index.claim_due(timedelta()) == [], "nobody looks before that"
     office.clock.go(minutes=1.1)
@@ -53,8 +54,9 @@ async def test_a_reminder_waits_for_the_end_of_the_pause(store: Redis) -> None:
     assert await after(office, incident, 0) == ["remind"]
 
 
-async def test_a_card_that_expires_meanwhile_is_told_once_and_put_up_again_when_the_pause_is_over(store: Redis) -> None:
-    office, incident = await paused(store, 60)
+@pytest.mark.parametrize("intent", [Intent.PAUSE, Intent.SNOOZE])
+async def test_a_card_that_expires_meanwhile_is_told_once_and_put_up_again_when_the_pause_is_over(store: Redis, intent: Intent) -> None:
+    office, incident = await paused(store, 60, intent)
     shown = await after(office, incident, 16)
     assert [what for what in shown if what.startswith("outcome")] == ["outcome expired"]
     assert "remind" not in shown

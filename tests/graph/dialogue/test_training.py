@@ -15,7 +15,8 @@ from graph.dialogue.train import CLASSIFIERS, PHRASES_FOLDER, compute_digest, co
 
 MARGIN = 1e-6  # Processors round differently, so the weights need not be the same bytes.
 SAMPLED, SAMPLED_LABELS = 10, 3  # Each tenth phrase of so many labels is in the sample.
-MAX_BYTES = {"intents": 1_000_000, "tenant_requests": 200_000}
+MAX_BYTES_PER_LABEL = 20_000
+MAX_BYTES = {"intents": MAX_BYTES_PER_LABEL * len(Intent), "tenant_requests": 200_000}
 LABELS = {"intents": {*Intent}, "tenant_requests": {*TenantRequest, NO_REQUEST}}
 each_classifier = pytest.mark.parametrize("name", CLASSIFIERS)
 
