@@ -8,8 +8,8 @@ from graph.dialogue.asserted_cause import contradicts_finding
 from graph.dialogue.days import get_morning
 from graph.dialogue.intents import Intent
 from graph.dialogue.said import ParsedMessage
+from graph.incident.answers.action_details import list_pending_approvals
 from graph.incident.answers.answer_context import AnswerContext, build_answer, clean_text, find_common_branch, render_citation
-from graph.incident.answers.next_steps import list_pending_approvals
 from graph.incident.answers.people import render_step_summary
 from graph.incident.lifecycle import TurnEvent
 from graph.incident.remediations import build_plan_context
