@@ -263,7 +263,13 @@ def with_likely(rows: Sequence[Marked]) -> dict[str, Any] | None:
         return None
     said = [row.with_likely for row in rows]
     levels = {f"l{level}": f1_scores(said, level)["micro"] for level in LEVELS}
-    return {"accuracy": mean([row.right for row in said]), "named": sum(bool(row.answer.likely) for row in rows), **levels}
+    either = [row.right or likely.right for row, likely in zip(rows, said, strict=True)]
+    return {
+        "accuracy": mean([row.right for row in said]),
+        "right_or_likely": mean(either),
+        "named": sum(bool(row.answer.likely) for row in rows),
+        **levels,
+    }
 
 
 def average_precision(rows: Sequence[Marked]) -> dict[str, Any] | None:
