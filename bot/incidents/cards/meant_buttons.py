@@ -12,7 +12,7 @@ from graph.dialogue.intents import Intent, describe_intent
 from graph.report import Report
 
 MEANT_ACTION_ID = "answer.meant"
-MAX_BUTTONS = 2
+MAX_MEANINGS = 2
 LABELS: Mapping[Intent, str] = {Intent.HELP: "Help", Intent.STATUS: "Status", Intent.CLOSE: "Close the incident with this cause"}
 
 
@@ -20,7 +20,7 @@ def render_meant_buttons(incident: str, report: Report) -> list[Block]:
     """Render each button in its own row: action ids must be unique in a row."""
     return [
         blocks.actions(blocks.button(_get_label(Intent(meant)), MEANT_ACTION_ID, _encode_value(incident, report.item, meant)))
-        for meant in report.meant[:MAX_BUTTONS]
+        for meant in report.meant[:MAX_MEANINGS]
         if meant in set(Intent)
     ]
 
