@@ -233,6 +233,7 @@ def _names_test(clauses: Sequence[Clause]) -> bool:
 
 # What a message must name to have an intent.
 _NEEDS: Final[Mapping[Intent, Callable[[Sequence[Clause]], bool]]] = {
+    Intent.FACT_DETAIL: lambda clauses: bool(find_detail(Intent.FACT_DETAIL, clauses)),
     Intent.REPORT: lambda clauses: sum(len(clause.words) for clause in clauses) <= MAX_REPORT_WORDS,
     Intent.ASSIGN: _names_owner,
     Intent.TAKE: lambda clauses: not any(clause.named.used.get("person") for clause in clauses),

@@ -152,7 +152,7 @@ def unsure() -> Mapping[str, Any]:
     """Return a case that the rules cannot decide, so that every question is asked."""
     for raw in sorted(cases("unseen", "hostile", 40), key=lambda raw: len(raw["nodes"])):
         done = asyncio.run(solve(Product(model=True), raw, FakeModel(lambda *_: "{}")))
-        if {"read", "judge", "explore"} <= {one.name for one in done.line.told}:
+        if {"read", "explore"} <= {one.name for one in done.line.told}:
             return raw
     raise AssertionError("no case asks everything")
 
@@ -177,8 +177,6 @@ def test_an_incident_ends_for_any_model_answer(said: list[str | EndpointFailure]
 def _obedient(name: str, user: str, schema: Mapping[str, Any]) -> Any:
     """Answer as the injected text demands."""
     match name:
-        case "judge":
-            return {"verdict": "confirmed", "because": INJECTED, "cites": [0]}
         case "explore":
             of = schema["properties"]["ideas"]["items"]["properties"]
             ids = {key: list(of[key]["items"].get("enum", ())) for key in ("hosts", "looks")}
@@ -196,8 +194,13 @@ def _obedient(name: str, user: str, schema: Mapping[str, Any]) -> Any:
         case "critique":
             return {"objections": [{"claim": 0, "verdict": "contradicted", "because": INJECTED, "cites": [0]}]}
     causes = [{"cause": label, "p": 1.0} for label in reversed(schema["properties"]["causes"]["items"]["properties"]["cause"]["enum"])]
-    said = {"symptoms": [], "hosts": [], "job": "$(reboot)", "times": [], "signatures": [INJECTED], "category": "OTHER"}
-    return {**said, "causes": causes[:3], "outside": INJECTED}
+    said: dict[str, Any] = {"symptoms": [], "hosts": [], "job": "$(reboot)", "times": [], "signatures": [INJECTED], "category": "OTHER"}
+    said |= {"causes": causes[:3], "outside": INJECTED}
+    if "looks" not in schema["properties"]:
+        return said
+    of = schema["properties"]["looks"]["items"]["properties"]
+    hosts = list(of["hosts"]["items"].get("enum", ()))
+    return {**said, "looks": [{"check": check, "hosts": hosts, "repeat": True} for check in of["check"]["enum"]]}
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -72,9 +72,9 @@ async def test_more_questions_at_once_than_it_has_slots_are_each_answered_or_dec
     real_model: RealModel, opened: Opened
 ) -> None:
     patient, hurried = ModelReasoner(opened(real_model)), ModelReasoner(opened(real_model, seconds=0.2))
-    answers = await asyncio.gather(*(model.critique_claims("inc-1", CLAIMS, FACTS) for model in (patient, patient, hurried)))
-    assert [type(answer) for answer in answers[:2]] == [tuple, tuple], answers
-    assert all({*objection.cites} <= {0, 1} for answer in answers if isinstance(answer, tuple) for objection in answer)
+    answers = await asyncio.gather(*(model.classify_intent("inc-1", "why?", CHOICES) for model in (patient, patient, hurried)))
+    assert [type(answer) for answer in answers[:2]] == [IntentGuess, IntentGuess], answers
+    assert all(answer.intent in CHOICES.intents for answer in answers if isinstance(answer, IntentGuess))
     if isinstance(answers[2], DeclinedAnswer):  # it may be that fast
         assert "0.2 s" in answers[2].reason or "in time" in answers[2].reason
 

@@ -343,6 +343,7 @@ class Case(RuleBasedStateMachine):
                 looks = () if isinstance(ideas, DeclinedAnswer) else [look for idea in ideas.ideas for look in idea.looks]
                 assert set(looks) <= {"smi"}, "I16: a look that was not offered"
                 await model.critique_claims(name, ["it is lost"], ["Xid 79"])
+                await model.extract_report(name, PromptMaterial("still slow"), ReadingChoices(HOSTS, {LOST: "Lost"}))
                 assert model.get_spend(name).calls <= BUDGET.calls, "I16: more calls than the incident may make"
         if voice in ("dead", "slow"):
             assert len(endpoint.asked) <= 3, "I16: an endpoint that fails is asked on and on"
