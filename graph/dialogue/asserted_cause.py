@@ -32,7 +32,7 @@ _SPEAK_OF_US: Final = _each(
 _SPEAK_OF_US_IN_CHINESE: Final = ("你", "诊断", "结论")
 _WRONG: Final = _each("no nope nah wrong false incorrect mistaken misdiagnosed falsch nein non faux falso incorrecto 不对 错了")
 _COPULAS: Final = _each("is was are were be been ist war est etait es era fue")
-# Words around a stated cause, which say nothing of it by themselves.
+# Words beside a stated cause that do not describe it.
 _AROUND: Final = _each(
     "no nope nah yes well ok so but and it it's that that's this was is were be been has had have to the a an in of by for from really actually just only all "
     "apparently after end fact out due because turned turns turn caused did broke wrong right false incorrect mistaken sorry i we afraid close please "

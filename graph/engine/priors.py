@@ -14,7 +14,7 @@ LOG_ODDS_PER_E_FOLD = 0.4  # log-odds per e-fold of the ranker's lift
 SIMILAR_INCIDENT_LOG_ODDS = 1.0
 WORDS_WEIGHT = 0.3  # weight of a label's word lift against an incident's relative likeness
 OBJECTION_LOG_ODDS = 0.4  # deduction for a model's objection to a proven cause; it tips only a barely proven one
-MODEL_LOG_ODDS = 1.5  # weight of a model's judgement, either way; and of a cause it is certain of
+MODEL_LOG_ODDS = 1.5  # weight of a cause that a model is certain of
 
 
 class ScoredIncident(Protocol):
@@ -44,12 +44,6 @@ def rank_labels_by_words(taxonomy: Taxonomy, brief: IncidentBrief, limit: int) -
     text = f"{brief.text} {' '.join(brief.signatures)}"
     ranked = LabelRanker.build(taxonomy).rank_labels(text, brief.symptoms, limit)
     return [label for label, _ in ranked]
-
-
-def rank_decidable_labels(taxonomy: Taxonomy, brief: IncidentBrief, limit: int) -> list[str]:
-    """Return decidable labels: first those that the report suggests, best match first, then others of the taxonomy."""
-    decidable = taxonomy.decidable
-    return list(dict.fromkeys([*rank_labels_by_words(decidable, brief, limit), *decidable.leaves]))[:limit]
 
 
 def compute_model_priors(causes: Mapping[str, float]) -> dict[str, float]:

@@ -15,6 +15,7 @@ from graph.incident.context import IncidentContext, TurnState, assess_incident
 from graph.incident.likely_causes import list_offered_labels, list_ruled_out
 from graph.incident.prompt_material import build_material, list_corrections, list_finding_lines
 from graph.incident.questions import list_logs
+from graph.incident.scheduled_recheck import get_due_recheck
 from graph.model.reasoner import DeclinedAnswer, ReadingChoices, ReportExtraction, RequestedCheck
 from graph.provenance.belief_shifts import build_shifts, parse_shifts, serialize_shifts
 from graph.state import IncidentBrief, IncidentState
@@ -22,6 +23,7 @@ from tools.inventory.host_ranges import fold_host_names
 
 MAX_READINGS = 3  # readings of a turn; after each but the last the checks that it asks for run
 MAX_REQUESTS = 24  # (host, check) pairs of one reading
+MAX_NEW_HOSTS = 16  # hosts that one reading may add
 MAX_PRIORS = 12
 MAX_OUTSIDE_CHARS = 240
 FINDINGS_QUESTION = "read what was found"  # marks in `asked_model` that a model read the findings
@@ -74,15 +76,20 @@ def list_requested_checks(answer: ReportExtraction, context: IncidentContext, as
     """Return the (host, check) pairs that a reading asks for, on allowed hosts only.
 
     A pair that ran already is left out unless the reading asks to repeat it. Hosts that the reading finds and that nobody
-    looked at get all passive checks.
+    looked at get all passive checks. A check that needs idle GPUs runs on the incident's own hosts only, and in no scheduled
+    recheck.
     """
     allowed_hosts = context.hosts if context.turn.only else tuple(dict.fromkeys((*context.hosts, *context.visible)))
     new_hosts = [host for host in answer.hosts if host in allowed_hosts and host not in context.hosts]
-    asks = list(list_first_wave(assessment.reference, new_hosts)) if new_hosts else []
+    new_host_checks = list_first_wave(assessment.reference, new_hosts[:MAX_NEW_HOSTS])
+    exclusive_hosts = () if get_due_recheck(context) else context.hosts
+    requests: list[tuple[str, str]] = []
     for look in answer.checks:
-        hosts = [host for host in look.hosts or context.hosts if host in allowed_hosts]
-        asks += [(host, look.check) for host in hosts if _is_worth_asking(look, host, assessment)]
-    return list(dict.fromkeys(asks))[: max(MAX_REQUESTS, len(new_hosts) and len(asks))]
+        check = assessment.reference.checks.get(look.check)
+        checked_hosts = exclusive_hosts if check and check.exclusive else allowed_hosts
+        hosts = [host for host in look.hosts or context.hosts if host in checked_hosts]
+        requests += [(host, look.check) for host in hosts if _is_worth_asking(look, host, assessment)]
+    return list(dict.fromkeys((*new_host_checks, *requests[:MAX_REQUESTS])))
 
 
 def _is_worth_asking(look: RequestedCheck, host: str, assessment: Assessment) -> bool:

@@ -106,7 +106,7 @@ def describe_deciding_check(label: str, assessment: Assessment) -> str:
     missing = [check for check in (*leaf.checks, *leaf.confirms) if check in assessment.reference.checks and check not in ran]
     if missing:
         return f"`{missing[0]}` would tell."
-    return f"To find out: {leaf.next_step[0].lower()}{leaf.next_step[1:]}" if leaf.next_step else "No check of mine can show it."
+    return f"To find out: {leaf.next_step}" if leaf.next_step else "No check of mine can show it."
 
 
 def _has_only_unknown_targets(context: IncidentContext) -> bool:

@@ -7,7 +7,8 @@ from typing import Final, Literal, get_args
 from graph.engine.priors import MAX_WORDS_LOG_ODDS, MODEL_LOG_ODDS, OBJECTION_LOG_ODDS, SIMILAR_INCIDENT_LOG_ODDS
 from kb.history.mistakes import NOTE_WEIGHT
 
-# The report's words, past incidents and pages, corrected diagnoses, and the model's answer to one of three questions.
+# The report's words, past incidents and pages, corrected diagnoses, and a model's answers. `judge` is no longer asked; incidents
+# stored earlier have its shifts.
 ShiftSource = Literal["words", "history", "mistakes", "read", "judge", "critique"]
 # Largest shift of one label by one source in a turn, in either direction.
 MAX_SHIFT_LOG_ODDS: Final[Mapping[ShiftSource, float]] = {

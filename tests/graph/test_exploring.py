@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graph.incident.exploration import MAX_ROUNDS
+from graph.incident.findings_reading import MAX_NEW_HOSTS
 from graph.model.reasoner import DeclinedAnswer, Idea, Ideas, Objection, ReportExtraction, RequestedCheck
 from graph.report import Report
 from tests.graph.test_flow import LOST_ON_N2, Desk, world
@@ -189,6 +190,21 @@ async def test_hosts_that_a_reading_finds_get_all_passive_checks() -> None:
     await desk.turn(item("n1 is odd"))
     passive = {check.id for check in CHECKS.values() if not check.exclusive}
     assert {ask.check for ask in desk.world.fleet.asked if ask.host == "n9"} >= passive
+
+
+async def test_a_reading_runs_tests_that_need_idle_gpus_on_the_incidents_own_hosts_only() -> None:
+    exclusive = next(check.id for check in CHECKS.values() if check.exclusive)
+    model = FakeModel(found=ReportExtraction(checks=(RequestedCheck(exclusive, ("n1", "n9"), repeat=True),)))
+    desk = Desk(world(ODD, model=model, hosts="n[1-80]"))
+    await desk.turn(item("n1 is odd"))
+    assert {ask.host for ask in desk.world.fleet.asked if ask.check == exclusive} == {"n1"}
+
+
+async def test_a_reading_adds_a_bounded_number_of_hosts() -> None:
+    others = tuple(f"n{number}" for number in range(20, 80))
+    desk = Desk(world(ODD, model=FakeModel(found=ReportExtraction(hosts=others)), hosts="n[1-80]"))
+    await desk.turn(item("n1 is odd"))
+    assert len({ask.host for ask in desk.world.fleet.asked} & set(others)) == MAX_NEW_HOSTS
 
 
 async def test_a_likely_cause_is_the_headline_also_where_nothing_is_abnormal() -> None:
