@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graph.incident.exploration import MAX_ROUNDS
-from graph.incident.findings_reading import MAX_NEW_HOSTS
+from graph.incident.findings_reading import MAX_NEW_HOSTS, MAX_READINGS
 from graph.model.reasoner import DeclinedAnswer, Idea, Ideas, Objection, ReportExtraction, RequestedCheck
 from graph.report import Report
 from tests.graph.test_flow import LOST_ON_N2, Desk, world
@@ -204,7 +204,7 @@ async def test_a_reading_adds_a_bounded_number_of_hosts() -> None:
     others = tuple(f"n{number}" for number in range(20, 80))
     desk = Desk(world(ODD, model=FakeModel(found=ReportExtraction(hosts=others)), hosts="n[1-80]"))
     await desk.turn(item("n1 is odd"))
-    assert len({ask.host for ask in desk.world.fleet.asked} & set(others)) == MAX_NEW_HOSTS
+    assert len({ask.host for ask in desk.world.fleet.asked} & set(others)) == (MAX_READINGS - 1) * MAX_NEW_HOSTS
 
 
 async def test_a_likely_cause_is_the_headline_also_where_nothing_is_abnormal() -> None:
